@@ -1,0 +1,47 @@
+# `make demo` and `make test` work on a fresh clone: the first one tried sets everything up.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+NATIVE := CMakeLists.txt $(shell find native -type f)
+
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: setup demo test lint format bench check-accuracy results clean
+
+setup: $(INSTALLED)
+
+# Torch goes first and capped, so that no other package can ask for a newer one.
+$(INSTALLED): pyproject.toml constraints.txt $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet "torch>=2.6,<2.14"
+	$(BIN)/python -m pip install --quiet --editable ".[torch,dev]"
+	touch $@
+
+demo: setup
+	sh examples/demo.sh $(BIN)/sparcl
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(filter %.h %.cpp %.inc,$(NATIVE))
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(filter %.h %.cpp %.inc,$(NATIVE))
+
+# Every speed claim: prints ratios. Run it on a quiet machine.
+bench: setup
+	$(BIN)/python -m benchmarks.step_overhead
+
+# Tells a broken learner from a good one; needs CIFAR-10 (`sparcl data get cifar10`).
+check-accuracy: setup
+	$(BIN)/python -m benchmarks.check_accuracy
+
+clean:
+	rm -rf .venv build runs

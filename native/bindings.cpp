@@ -1,0 +1,100 @@
+// The Python module sparcl._engine. It checks every size and index, releases the GIL, and calls a kernel: no logic here.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <omp.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dispatch.h"
+#include "nanobind/stl/optional.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <typename T, int Dimensions>
+using Array = nb::ndarray<T, nb::ndim<Dimensions>, nb::c_contig, nb::device::cpu>;
+
+int thread_count = omp_get_num_procs();
+
+void require(bool condition, const char* message) {
+  if (!condition) throw nb::value_error(message);
+}
+
+void augment(Array<const uint8_t, 4> images, Array<const int64_t, 1> positions, Array<const int32_t, 2> shifts,
+             Array<const uint8_t, 1> flips, Array<const float, 1> mean, Array<const float, 1> scale,
+             Array<float, 4> output) {
+  const int64_t batch = static_cast<int64_t>(positions.shape(0));
+  const int64_t stored = static_cast<int64_t>(images.shape(0));
+  require(output.shape(0) == positions.shape(0), "augment: output and positions differ in length");
+  for (size_t d = 1; d < 4; ++d) require(output.shape(d) == images.shape(d), "augment: output and images differ in shape");
+  require(shifts.shape(0) == positions.shape(0) && shifts.shape(1) == 2, "augment: shifts must be [batch, 2]");
+  require(flips.shape(0) == positions.shape(0), "augment: flips must be [batch]");
+  require(mean.shape(0) == images.shape(1) && scale.shape(0) == images.shape(1), "augment: one mean and scale a channel");
+  for (int64_t i = 0; i < batch; ++i) {
+    require(positions.data()[i] >= 0 && positions.data()[i] < stored, "augment: a position lies outside the images");
+  }
+  const sparcl::Augmentation job{images.data(),
+                                 positions.data(),
+                                 shifts.data(),
+                                 flips.data(),
+                                 mean.data(),
+                                 scale.data(),
+                                 output.data(),
+                                 batch,
+                                 static_cast<int64_t>(images.shape(1)),
+                                 static_cast<int64_t>(images.shape(2)),
+                                 static_cast<int64_t>(images.shape(3))};
+  nb::gil_scoped_release release;
+  sparcl::kernels().augment(job, thread_count);
+}
+
+void sgd(Array<float, 1> values, Array<float, 1> gradients, std::optional<Array<float, 1>> velocity,
+         float learning_rate, float momentum, float weight_decay) {
+  require(values.shape(0) == gradients.shape(0), "sgd: values and gradients differ in length");
+  require(!velocity || velocity->shape(0) == values.shape(0), "sgd: values and velocity differ in length");
+  const sparcl::SgdStep step{values.data(),
+                             gradients.data(),
+                             velocity ? velocity->data() : nullptr,
+                             static_cast<int64_t>(values.shape(0)),
+                             learning_rate,
+                             momentum,
+                             weight_decay};
+  nb::gil_scoped_release release;
+  sparcl::kernels().sgd(step, thread_count);
+}
+
+}  // namespace
+
+NB_MODULE(_engine, module) {
+  module.doc() = "The native engine of SparCL.";
+  module.def(
+      "instruction_set", [] { return std::string(sparcl::kernels().name); },
+      "The instruction set whose kernels are in use.");
+  module.def(
+      "available_instruction_sets",
+      [] {
+        std::vector<std::string> names;
+        for (auto found = sparcl::available_kernels(); *found != nullptr; ++found) names.emplace_back((*found)->name);
+        return names;
+      },
+      "The instruction sets this processor can run, oldest first.");
+  module.def("threads", [] { return thread_count; }, "How many threads a kernel uses.");
+  module.def(
+      "set_threads",
+      [](int count) {
+        require(count >= 1, "set_threads: at least one thread is needed");
+        thread_count = count;
+      },
+      "count"_a, "Choose how many threads a kernel uses.");
+  module.def("augment", &augment, "images"_a.noconvert(), "positions"_a.noconvert(), "shifts"_a.noconvert(),
+             "flips"_a.noconvert(), "mean"_a.noconvert(), "scale"_a.noconvert(), "output"_a.noconvert(),
+             "Crop, flip and normalise stored uint8 images into a float32 batch.");
+  module.def("sgd", &sgd, "values"_a.noconvert(), "gradients"_a.noconvert(), "velocity"_a.none(), "learning_rate"_a,
+             "momentum"_a, "weight_decay"_a, "One step of gradient descent in place; clears the gradients.");
+}

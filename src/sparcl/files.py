@@ -1,0 +1,65 @@
+"""Writing files so that a reader sees either the old content or the new one, whatever happens in between.
+
+Every file is written under a temporary name in the same directory, flushed to the disk, and renamed over its target.
+A crash leaves at most a temporary file behind, which the next writer of the same target removes.
+"""
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sparcl.errors import SparclError
+
+TEMPORARY_SUFFIX = ".partial"
+
+
+@contextlib.contextmanager
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file for `path`; on success it replaces `path`, on any error it vanishes."""
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_directory(path.parent)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise write_error(path, error) from error
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    with atomic_writer(path) as file:
+        file.write(content)
+
+
+def write_text(path: Path, content: str) -> None:
+    write_bytes(path, content.encode())
+
+
+def write_json(path: Path, content: Any) -> None:
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def sync_directory(directory: Path) -> None:
+    """Make a rename in `directory` survive a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_error(path: Path, error: OSError) -> SparclError:
+    """The one line for a failed write; a full disk is named as such."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return SparclError(f"The disk is full: {path} could not be written. Free some space and try again.")
+    return SparclError(f"{path} could not be written: {error.strerror or error}.")
