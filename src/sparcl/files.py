@@ -6,6 +6,7 @@ A crash leaves at most a temporary file behind, which the next writer of the sam
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -18,22 +19,27 @@ TEMPORARY_SUFFIX = ".partial"
 
 
 @contextlib.contextmanager
-def atomic_writer(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file for `path`; on success it replaces `path`, on any error it vanishes."""
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A temporary path to write to; on success it replaces `path`, on any error it vanishes."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
+        sync(temporary)
         os.replace(temporary, path)
-        sync_directory(path.parent)
+        sync(path.parent)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise write_error(path, error) from error
         raise
+
+
+@contextlib.contextmanager
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
+    """The same as an open binary file."""
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        yield file
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -49,9 +55,9 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def sync_directory(directory: Path) -> None:
-    """Make a rename in `directory` survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make the content of a file, or the renames in a directory, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -63,3 +69,17 @@ def write_error(path: Path, error: OSError) -> SparclError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return SparclError(f"The disk is full: {path} could not be written. Free some space and try again.")
     return SparclError(f"{path} could not be written: {error.strerror or error}.")
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the directory for this process alone; a second one is told so at once."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SparclError(f"Another process is working in {directory}. Wait until it has finished.") from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,60 @@
+"""`sparcl compare`: finished runs side by side."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sparcl.errors import SparclError
+from sparcl.learning.run_directory import RunDirectory
+from sparcl.report import comparison
+
+HELP = """Compare finished runs. Runs that differ only in their seed become one row: mean ± standard deviation.
+
+\b
+sparcl compare runs/*
+sparcl compare runs/cifar10-* --into docs/results.md --section reduced     # write the table into a document
+"""
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    into: Annotated[Path | None, typer.Option(help="A Markdown file to write the table into.")] = None,
+    section: Annotated[str | None, typer.Option(help="The section of that file, marked <!-- begin NAME -->.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+) -> None:
+    if (into is None) != (section is None):
+        raise SparclError("--into and --section belong together.")
+    rows = comparison.compare([RunDirectory.open(path) for path in runs])
+    if into is not None and section is not None:
+        command = shlex.join(["sparcl", *sys.argv[1:]])
+        comparison.replace_section(into, section, comparison.markdown(rows, command))
+    if as_json:
+        named = [{"settings": row.settings.model_dump(mode="json"), "seeds": row.seeds,
+                  **dict(zip(comparison.HEADINGS, row.cells, strict=True))} for row in rows]
+        print(json.dumps(named))
+    else:
+        print_rows(rows)
+
+
+compare.__doc__ = HELP
+
+
+def print_rows(rows: list[comparison.Row]) -> None:
+    """Only the columns that say something: raw accuracies repeat the others where there were no snapshots."""
+    smoothed = any(row.settings.evaluation.snapshots for row in rows)
+    shown = [n for n, heading in enumerate(comparison.HEADINGS) if smoothed or not heading.endswith("raw")]
+    table = Table(title="After all tasks: accuracy in percent")
+    table.add_column("run")
+    table.add_column("seeds", justify="right")
+    for number in shown:
+        table.add_column(comparison.HEADINGS[number], justify="right")
+    for row in rows:
+        name = f"{row.settings.dataset}/{row.settings.method.name}"
+        table.add_row(name, ",".join(map(str, row.seeds)), *(row.cells[number] for number in shown))
+    Console().print(table)

@@ -1,0 +1,97 @@
+"""What a person sees while a run goes on."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from sparcl.data import Stream
+from sparcl.learning.position import Position
+from sparcl.learning.settings import Settings
+
+
+class Display:
+    """Follows a run: a progress bar with the time left, and a line after each task. Quiet: nothing."""
+
+    def __init__(self, stream: Stream, settings: Settings, quiet: bool) -> None:
+        self._stream = stream
+        self._settings = settings
+        self._quiet = quiet
+        self._console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("loss {task.fields[loss]:.3f}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=quiet,
+        )
+
+    def __enter__(self) -> "Display":
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._progress.stop()
+
+    def started(self, total_steps: int, done_steps: int) -> None:
+        self._bar = self._progress.add_task("judging the untrained network", total=total_steps, loss=float("nan"))
+        self._progress.update(self._bar, completed=done_steps)
+
+    def stepped(self, position: Position, loss: float) -> None:
+        place = f"task {position.task + 1}, epoch {position.epoch + 1}/{self._settings.epochs}"
+        self._progress.update(self._bar, completed=position.total_steps, description=place, loss=loss)
+
+    def evaluated(self, position: Position, class_il: list[float], task_il: list[float]) -> None:
+        if self._quiet:
+            return
+        names = ", ".join(self._stream.class_names[label] for label in self._stream.tasks[len(class_il) - 1].classes)
+        self._console.print(
+            f"learned {names}: Class-IL {_mean(class_il):.1f}%, Task-IL {_mean(task_il):.1f}% over all tasks so far",
+            highlight=False,
+        )
+
+
+@contextlib.contextmanager
+def loading(dataset: str, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar for reading a data set the first time; it appears only if there is something to decode."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=quiet,
+    ) as progress:
+        bars: dict[str, Any] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in bars:
+                bars[what] = progress.add_task(f"{dataset}: {what}", total=total)
+            progress.update(bars[what], completed=done, total=total)
+
+        yield report
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,50 @@
+"""`sparcl doctor`: what this machine has, and what is missing for which command."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sparcl import _engine
+from sparcl.data import DATASETS
+from sparcl.errors import SparclError
+from sparcl.learning import environment
+from sparcl.network.backend import NEEDS_TORCH
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False) -> None:
+    """Describe the machine, the instruction set in use, the versions, and what is missing for which command."""
+    found = environment.describe()
+    found["available_instruction_sets"] = _engine.available_instruction_sets()
+    found["engine_threads"] = _engine.threads()
+    found["missing"] = _missing()
+    if as_json:
+        print(json.dumps(found))
+        return
+    console = Console(highlight=False)
+    packages = ", ".join(f"{name} {version or 'not installed'}" for name, version in found["packages"].items())
+    console.print(f"sparcl {found['sparcl']}, Python {found['python']}, {found['system']}")
+    console.print(f"processor        {found['processor']}, {found['cores']} cores")
+    console.print(
+        f"instruction set  {found['instruction_set']} of {', '.join(found['available_instruction_sets'])} "
+        "(choose another with SPARCL_ISA)"
+    )
+    console.print(f"threads          {found['engine_threads']} (choose with --set threads=N)")
+    console.print(f"packages         {packages}")
+    for command, remedy in found["missing"].items():
+        console.print(f"missing for      {command}: {remedy}")
+    if not found["missing"]:
+        console.print("nothing is missing")
+
+
+def _missing() -> dict[str, str]:
+    missing = {}
+    if environment.installed_version("torch") is None:
+        missing["sparcl run"] = NEEDS_TORCH
+    for name, source in DATASETS.items():
+        try:
+            source.open(None)
+        except SparclError as error:
+            missing[f"sparcl run {name}/..."] = str(error)
+    return missing

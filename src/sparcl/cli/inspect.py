@@ -1,0 +1,73 @@
+"""`sparcl inspect`: look at a network."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sparcl.errors import SparclError
+from sparcl.graph import Graph, build_model
+
+HELP = """Print a network as it is built: every node with its shape, parameters and multiply-accumulates (MACs).
+
+\b
+sparcl inspect resnet18                             # the network of the paper, for 32x32 images
+sparcl inspect resnet18 --width 20 --image-size 64 --classes 200
+sparcl inspect convnet --channels 1 --image-size 8
+"""
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(help="Name of the network: resnet18 or convnet.")] = "resnet18",
+    width: Annotated[int, typer.Option(min=1, help="Channels of the first layer.")] = 64,
+    image_size: Annotated[int, typer.Option(min=1, help="Height and width of the images.")] = 32,
+    channels: Annotated[int, typer.Option(min=1, help="Channels of the images.")] = 3,
+    classes: Annotated[int, typer.Option(min=1, help="Outputs of the classifier.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+) -> None:
+    try:
+        graph = build_model(model, (channels, image_size, image_size), classes, width)
+    except ValueError as error:
+        raise SparclError(str(error)) from error
+    if as_json:
+        print(json.dumps(_as_json(graph)))
+    else:
+        _print(graph)
+
+
+inspect.__doc__ = HELP
+
+
+def _as_json(graph: Graph) -> dict[str, object]:
+    nodes = [
+        {
+            "name": node.name,
+            "op": node.op,
+            "inputs": list(node.inputs),
+            "shape": list(node.shape),
+            "parameters": sum(spec.size for spec in graph.parameters_of(node)),
+            "macs": graph.macs_of(node),
+        }
+        for node in graph
+    ]
+    return {"parameters": graph.parameter_count(), "macs": graph.macs(), "nodes": nodes}
+
+
+def _print(graph: Graph) -> None:
+    table = Table("node", "operation", "from", "shape", show_footer=True)
+    table.add_column("parameters", f"{graph.parameter_count():,}", justify="right")
+    table.add_column("MACs", f"{graph.macs():,}", justify="right")
+    for node in graph:
+        operation = f"{node.op} {node.kernel}x{node.kernel} /{node.stride}" if node.op == "conv" else node.op
+        parameters = sum(spec.size for spec in graph.parameters_of(node))
+        table.add_row(
+            node.name,
+            operation,
+            ", ".join(node.inputs),
+            "x".join(map(str, node.shape)),
+            f"{parameters:,}" if parameters else "",
+            f"{graph.macs_of(node):,}" if graph.macs_of(node) else "",
+        )
+    Console().print(table)

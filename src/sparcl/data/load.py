@@ -1,0 +1,84 @@
+"""From the name of a dataset to a stream of tasks."""
+
+from pathlib import Path
+from typing import Literal
+
+from sparcl.data.augmentation import Augmentation
+from sparcl.data.cache import load_store
+from sparcl.data.cifar10 import Cifar10
+from sparcl.data.digits import Digits
+from sparcl.data.folder import ImageFolder
+from sparcl.data.source import DecodingOptions, Progress, Source
+from sparcl.data.store import Store
+from sparcl.data.stream import Stream
+from sparcl.data.tasks import Cut, cut_into_tasks
+from sparcl.data.tiny_imagenet import TinyImagenet
+from sparcl.errors import SparclError
+
+DATASETS: dict[str, Source] = {source.name: source for source in (Digits(), Cifar10(), TinyImagenet(), ImageFolder())}
+"""Every dataset by the name a person types. A new source is added here."""
+
+
+def load_stream(
+    dataset: str,
+    *,
+    root: Path | None = None,
+    tasks: int | None = None,
+    classes_per_task: int | None = None,
+    class_order: Literal["natural", "shuffled"] = "natural",
+    order_seed: int = 0,
+    validation: float = 0.0,
+    images_per_task: int | None = None,
+    image_size: int | None = None,
+    test_share: float = 0.2,
+    progress: Progress | None = None,
+) -> Stream:
+    """Load a dataset as a stream of tasks, decoding it into the cache the first time.
+
+    root: where the dataset's files are (a folder or an archive); default: <data directory>/<dataset>.
+    tasks: keep only the first so many tasks.
+    classes_per_task: default: what is usual for the dataset.
+    class_order, order_seed: take the classes as the dataset has them, or shuffled with a seed.
+    validation: the share of each class's training images to set aside, always the same ones; 0 sets none aside.
+    images_per_task: train on exactly so many images of each task: the first of each class in the order in which they
+        are stored, equally many of each class, after validation images have been set aside.
+    image_size, test_share: only for image folders; see sparcl.data.folder.
+    progress: called as progress(what, done, total) while images are decoded.
+    """
+    source = find_source(dataset)
+    options = decoding_options(source, image_size, test_share)
+    store = load_store(source, root, options, progress)
+    cut = Cut(
+        classes_per_task=min(source.classes_per_task, len(store.class_names))
+        if classes_per_task is None
+        else classes_per_task,
+        tasks=tasks,
+        class_order=class_order,
+        order_seed=order_seed,
+        validation=validation,
+        images_per_task=images_per_task,
+    )
+    return cut_into_tasks(source.name, store, cut, augmentation_of(source, store))
+
+
+def find_source(dataset: str) -> Source:
+    if dataset not in DATASETS:
+        raise SparclError(f"There is no dataset {dataset!r}. Choose one of: {', '.join(DATASETS)}.")
+    return DATASETS[dataset]
+
+
+def decoding_options(source: Source, image_size: int | None, test_share: float) -> DecodingOptions:
+    if image_size is not None and not source.resizable:
+        raise SparclError(
+            f"image_size cannot be chosen for {source.name}, whose images all have the same size. Leave it out."
+        )
+    if image_size is not None and not 4 <= image_size <= 1024:
+        raise SparclError(f"image_size is {image_size}; choose from 4 to 1024 pixels.")
+    if not 0 < test_share < 1:
+        raise SparclError(f"test_share is {test_share}; choose a share between 0 and 1.")
+    return DecodingOptions(image_size, test_share)
+
+
+def augmentation_of(source: Source, store: Store) -> Augmentation:
+    padding = store.image_shape[1] // 8 if source.padding is None else source.padding
+    return Augmentation(padding, source.flip, source.mean or store.mean, source.std or store.std)

@@ -1,0 +1,96 @@
+"""Decoding picture files that cannot be trusted, several at a time."""
+
+import io
+import itertools
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from sparcl.data.source import Block
+from sparcl.data.tree import Tree
+from sparcl.errors import SparclError
+
+FORMATS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+"""Only common formats: each further decoder is one more that a hostile file could attack."""
+BLOCK_IMAGES = 512
+JOB_IMAGES = 32
+"""How many pictures a thread takes at a time; handing over small ones singly costs more than decoding them."""
+MOST_THREADS = 4
+
+Prepare = Callable[[Image.Image], Image.Image]
+"""Turns an opened picture into one that has the wanted size."""
+
+
+def decoded_blocks(tree: Tree, pictures: Sequence[tuple[str, int]], prepare: Prepare) -> Iterator[Block]:
+    """Decode (name, label) pairs in order to RGB images; Pillow lets go of the interpreter while it decodes."""
+
+    def decode(job: Sequence[tuple[str, int]]) -> list[NDArray[np.uint8]]:
+        return [decode_picture(tree.read(name), tree.where(name), prepare) for name, _ in job]
+
+    with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+        for start in range(0, len(pictures), BLOCK_IMAGES):
+            block = pictures[start : start + BLOCK_IMAGES]
+            jobs = [block[first : first + JOB_IMAGES] for first in range(0, len(block), JOB_IMAGES)]
+            with warnings.catch_warnings():
+                # Odd metadata is none of our business, but a picture of too many pixels must not be decoded.
+                warnings.simplefilter("ignore")
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                images = list(itertools.chain.from_iterable(pool.map(decode, jobs)))
+            yield np.stack(images), np.array([label for _, label in block], dtype=np.int64)
+
+
+def decode_picture(content: bytes, where: str, prepare: Prepare) -> NDArray[np.uint8]:
+    """One picture as [3, height, width]."""
+    try:
+        with Image.open(io.BytesIO(content), formats=FORMATS) as picture:
+            return np.asarray(_as_rgb(prepare(picture)), dtype=np.uint8).transpose(2, 0, 1)
+    except SparclError as error:
+        raise SparclError(f"{where} {error}") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise SparclError(f"{where} has too many pixels to be decoded safely. Remove it.") from error
+    except Exception as error:
+        # A damaged picture can make a decoder raise anything at all; whatever it is, the picture is unreadable.
+        raise SparclError(
+            f"{where} is not a readable picture (damaged, cut short or no picture). Remove it."
+        ) from error
+
+
+def centre_square(size: int) -> Prepare:
+    """Turn upright as the camera noted, cut out the largest centred square, resize it with a smoothing filter."""
+
+    def prepare(picture: Image.Image) -> Image.Image:
+        # JPEG can be decoded at a fraction of its size; twice the wanted size leaves the filter something to smooth.
+        picture.draft(None, (2 * size, 2 * size))
+        upright = ImageOps.exif_transpose(picture)
+        # Colours first: a palette or a 16-bit picture cannot be smoothed.
+        return ImageOps.fit(_as_rgb(upright), (size, size), Image.Resampling.BILINEAR)
+
+    return prepare
+
+
+def exact_size(size: int) -> Prepare:
+    """Take the picture as it is, but only if it has the size that the dataset promises."""
+
+    def prepare(picture: Image.Image) -> Image.Image:
+        if picture.size != (size, size):
+            raise SparclError(f"has {picture.width}x{picture.height} pixels instead of {size}x{size}. Get it again.")
+        return picture
+
+    return prepare
+
+
+def _as_rgb(picture: Image.Image) -> Image.Image:
+    """Grey becomes RGB, transparent parts become white, 16 bits become 8."""
+    if picture.mode == "RGB" and "transparency" not in picture.info:
+        return picture
+    if picture.mode.startswith("I"):
+        picture = Image.fromarray((np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert("RGB")
+    return picture.convert("RGB")

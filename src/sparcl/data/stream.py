@@ -1,0 +1,68 @@
+"""What a learner sees: a stream of tasks, each a selection of images from a store that is never copied."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.data.augmentation import Augmentation
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A selection of images from a store; several selections share one (usually memory-mapped) store."""
+
+    images: NDArray[np.uint8]
+    """The whole store, [stored, channels, height, width], C-contiguous; it may be read-only."""
+    positions: NDArray[np.int64]
+    """Where in the store each image of this selection lies."""
+    labels: NDArray[np.int64]
+    """The label of each image of this selection: the network's output index, its class's place in the stream."""
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def select(self, chosen: NDArray[np.integer] | NDArray[np.bool_] | Sequence[int] | slice) -> "Samples":
+        """The part of this selection named by indices (or a mask) into this selection."""
+        index = _as_index(chosen)
+        return Samples(self.images, self.positions[index], self.labels[index])
+
+    def originals(self, chosen: NDArray[np.integer] | NDArray[np.bool_] | Sequence[int] | slice) -> NDArray[np.uint8]:
+        """Copies of the chosen images as they are stored, without augmentation."""
+        return np.ascontiguousarray(self.images[self.positions[_as_index(chosen)]])
+
+
+def _as_index(
+    chosen: NDArray[np.integer] | NDArray[np.bool_] | Sequence[int] | slice,
+) -> NDArray[np.integer] | NDArray[np.bool_] | slice:
+    # An empty list would otherwise become a float array, which NumPy refuses as an index.
+    return chosen if isinstance(chosen, slice | np.ndarray) else np.asarray(chosen, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One step of the stream: new classes, whose labels follow on from those of the task before."""
+
+    index: int
+    classes: range
+    train: Samples
+    test: Samples
+    validation: Samples | None
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A dataset cut into tasks."""
+
+    name: str
+    class_names: tuple[str, ...]
+    """In stream order: the name of label i is class_names[i]."""
+    image_shape: tuple[int, int, int]
+    tasks: tuple[Task, ...]
+    augmentation: Augmentation
+
+    @property
+    def classes(self) -> int:
+        """How many classes the stream holds over all its tasks: the number of outputs a network needs."""
+        return len(self.class_names)

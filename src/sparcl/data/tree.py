@@ -1,0 +1,263 @@
+"""Reading a dataset's files alike from a folder, a .zip or a .tar archive, without trusting any of them.
+
+An archive is never unpacked here: its members are read one at a time and only up to a limit, so that neither a path
+that points outside nor a small archive that expands without end can do harm. Links and special files are refused.
+"""
+
+import itertools
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from functools import cached_property
+from lzma import LZMAError
+from pathlib import Path, PurePosixPath
+
+from sparcl.errors import SparclError
+
+FILE_LIMIT = 64 * 2**20
+"""No single file of an image dataset comes near this size; the largest known is a CIFAR-10 batch of 30 MB."""
+EXPANSION_LIMIT = 100
+"""How many times its own size an archive may expand to (images hardly compress at all)."""
+EXPANSION_ALLOWANCE = 64 * 2**20
+"""What any archive may expand to, however small it is."""
+TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz")
+
+Stamp = tuple[str, int, int]
+"""Name, size and time of the last change of a file; together they tell whether a dataset has changed."""
+
+
+class Tree(ABC):
+    """Files by their relative names, with '/' between the parts. Hidden and junk files are left out."""
+
+    def __init__(self, location: Path, stamps: list[Stamp]) -> None:
+        self.location = location
+        self.stamps = stamps
+
+    @property
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The names of all files, sorted."""
+
+    @property
+    @abstractmethod
+    def folders(self) -> list[str]:
+        """The names of all folders, also of empty ones, as far as the tree records them."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """The whole content of one file."""
+
+    def where(self, name: str) -> str:
+        """How messages refer to one file."""
+        return f"{self.location}: {shown(name)}"
+
+    def read_text(self, name: str) -> str:
+        try:
+            return self.read(name).decode()
+        except UnicodeDecodeError as error:
+            raise SparclError(f"{self.where(name)} is not a text file. Unpack the dataset again.") from error
+
+
+class FolderTree(Tree):
+    """The files below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folders: list[str] = []
+        stamps: list[Stamp] = []
+        try:
+            _walk(str(folder), "", self._folders, stamps)
+        except OSError as error:
+            raise SparclError(f"{error.filename or folder} could not be read: {error.strerror or error}.") from error
+        super().__init__(folder, sorted(stamps))
+        self._names = [name for name, _, _ in self.stamps]
+
+    @property
+    def names(self) -> list[str]:
+        return self._names
+
+    @property
+    def folders(self) -> list[str]:
+        return self._folders
+
+    def read(self, name: str) -> bytes:
+        path = self.location / name
+        try:
+            with open(path, "rb") as file:
+                # Asking for no more than there is matters: Python sets aside as much memory as is asked for.
+                content = file.read(min(os.fstat(file.fileno()).st_size, FILE_LIMIT) + 1)
+        except OSError as error:
+            raise SparclError(f"{self.where(name)} could not be read: {error.strerror or error}.") from error
+        return _within_limit(content, self.where(name))
+
+    def where(self, name: str) -> str:
+        return f"{self.location}/{shown(name)}"
+
+
+def _walk(folder: str, prefix: str, folders: list[str], stamps: list[Stamp]) -> None:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if _is_junk(entry.name):
+                continue
+            # One status call for each file: a large dataset has a hundred thousand of them.
+            status = entry.stat(follow_symlinks=False)
+            name = prefix + entry.name
+            if stat.S_ISREG(status.st_mode):
+                stamps.append((name, status.st_size, status.st_mtime_ns))
+            elif stat.S_ISDIR(status.st_mode):
+                folders.append(name)
+                _walk(entry.path, name + "/", folders, stamps)
+            else:
+                raise SparclError(f"{shown(entry.path)} is a link or a special file. Put the real file there.")
+
+
+class ZipTree(Tree):
+    """The members of a .zip archive."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._archive = zipfile.ZipFile(path)
+            stamps = [_stamp(path)]
+        except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
+            raise _broken(path, error) from error
+        super().__init__(path, stamps)
+        members = self._archive.infolist()
+        for member in members:
+            _refuse_escape(path, member.filename)
+            if stat.S_ISLNK(member.external_attr >> 16):
+                raise SparclError(
+                    f"{self.where(member.filename)} is a link. Pack the archive again with the real files."
+                )
+            if member.flag_bits & 1:
+                raise SparclError(f"{self.where(member.filename)} is encrypted. Pack the archive without a password.")
+        _refuse_bomb(path, sum(member.file_size for member in members))
+        wanted = [member for member in members if not _has_junk(member.filename)]
+        self._names = sorted(member.filename for member in wanted if not member.is_dir())
+        self._folders = [member.filename.rstrip("/") for member in wanted if member.is_dir()]
+        _refuse_duplicates(path, self._names)
+
+    @property
+    def names(self) -> list[str]:
+        return self._names
+
+    @property
+    def folders(self) -> list[str]:
+        return self._folders
+
+    def read(self, name: str) -> bytes:
+        try:
+            with self._archive.open(name) as member:
+                content = member.read(FILE_LIMIT + 1)
+        except (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError, OSError, ValueError) as error:
+            raise _broken(self.location, error, name) from error
+        return _within_limit(content, self.where(name))
+
+
+class TarTree(Tree):
+    """The members of a .tar archive, held in memory: a compressed one can only be read from front to back.
+
+    That takes seconds, so it is put off until a member is asked for; a dataset that is in the cache never asks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            super().__init__(path, [_stamp(path)])
+        except OSError as error:
+            raise _broken(path, error) from error
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._contents)
+
+    @property
+    def folders(self) -> list[str]:
+        return []  # only the sources that never look for empty folders read .tar archives
+
+    def read(self, name: str) -> bytes:
+        return self._contents[name]
+
+    @cached_property
+    def _contents(self) -> dict[str, bytes]:
+        path, contents, total = self.location, dict[str, bytes](), 0
+        try:
+            with tarfile.open(path) as archive:
+                for member in archive:
+                    name = member.name.removeprefix("./")
+                    _refuse_escape(path, name)
+                    if member.isdir() or _has_junk(name):
+                        continue
+                    total += member.size
+                    _refuse_bomb(path, total)
+                    file = archive.extractfile(member) if member.isreg() else None
+                    if file is None:
+                        raise SparclError(f"{self.where(name)} is a link or a special file, which is refused.")
+                    if name in contents:
+                        raise SparclError(f"{path} holds {shown(name)} twice. Pack it again.")
+                    contents[name] = _within_limit(file.read(min(member.size, FILE_LIMIT) + 1), self.where(name))
+        except (tarfile.TarError, zlib.error, LZMAError, EOFError, OSError, ValueError) as error:
+            raise _broken(path, error) from error
+        return contents
+
+
+def shown(name: str) -> str:
+    """A file's name as a message may show it: on one line and without control characters, whatever is in it."""
+    return name if name.isprintable() else ascii(name)
+
+
+def open_tree(path: Path) -> Tree:
+    """The tree at `path`, by what is there: a folder, or an archive named as one."""
+    if path.is_dir():
+        return FolderTree(path)
+    if not path.exists():
+        raise SparclError(f"{path} does not exist. Give the folder or the archive that holds the images.")
+    if path.is_file() and path.suffix.lower() == ".zip":
+        return ZipTree(path)
+    if path.is_file() and path.name.lower().endswith(TAR_SUFFIXES):
+        return TarTree(path)
+    raise SparclError(f"{path} is neither a folder nor a .zip or .tar archive.")
+
+
+def _is_junk(part: str) -> bool:
+    """Files that operating systems scatter about, and everything hidden."""
+    return part.startswith(".") or part in ("Thumbs.db", "desktop.ini", "__MACOSX")
+
+
+def _has_junk(name: str) -> bool:
+    return any(_is_junk(part) for part in PurePosixPath(name).parts)
+
+
+def _stamp(path: Path) -> Stamp:
+    status = path.stat()
+    return path.name, status.st_size, status.st_mtime_ns
+
+
+def _within_limit(content: bytes, where: str) -> bytes:
+    if len(content) > FILE_LIMIT:
+        raise SparclError(f"{where} is larger than {FILE_LIMIT >> 20} MB, which no image of a dataset is. Remove it.")
+    return content
+
+
+def _refuse_escape(path: Path, name: str) -> None:
+    parts = name.replace("\\", "/").split("/")
+    if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "\0" in name:
+        raise SparclError(f"{path} is refused: its member {name!r} points outside the archive.")
+
+
+def _refuse_bomb(path: Path, expanded: int) -> None:
+    if expanded > EXPANSION_ALLOWANCE + EXPANSION_LIMIT * path.stat().st_size:
+        raise SparclError(f"{path} is refused: it would expand to more than {EXPANSION_LIMIT} times its size.")
+
+
+def _refuse_duplicates(path: Path, names: list[str]) -> None:
+    for name, following in itertools.pairwise(names):
+        if name == following:
+            raise SparclError(f"{path} holds {shown(name)} twice. Pack it again.")
+
+
+def _broken(path: Path, error: Exception, name: str | None = None) -> SparclError:
+    if isinstance(error, OSError) and error.strerror:
+        return SparclError(f"{path} could not be read: {error.strerror}.")
+    member = f" (at {shown(name)})" if name else ""
+    return SparclError(f"{path} is damaged or incomplete{member}: {error}. Get it again.")

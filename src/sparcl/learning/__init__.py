@@ -1,0 +1,1 @@
+"""Learning a stream of tasks: settings, the loop, run directories and checkpoints."""

@@ -1,0 +1,100 @@
+"""The directory of a run: everything about it, in files that people and programs can read.
+
+    settings.json      what was asked, completely resolved
+    environment.json   the machine and the versions
+    metrics.jsonl      one line an event, in order; the same seed gives the same bytes
+    result.json        accuracy matrices and their measures, written at the end
+    costs.json         seconds of each phase and peak memory, written at the end
+    checkpoints/       the last two states from which the run can be resumed
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from sparcl.errors import SparclError
+from sparcl.files import write_error, write_json
+from sparcl.learning.settings import Settings, resolve
+
+
+class RunDirectory:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+
+    @classmethod
+    def create(cls, path: Path, settings: Settings, environment: dict[str, Any]) -> "RunDirectory":
+        if (path / "settings.json").exists():
+            raise SparclError(f"{path} already holds a run. Continue it with --resume {path}, or choose another --out.")
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise SparclError(f"{path} exists and is not an empty directory. Choose another --out.")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_error(path, error) from error
+        write_json(path / "environment.json", environment)
+        write_json(path / "settings.json", settings.model_dump(mode="json"))
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "RunDirectory":
+        if not (path / "settings.json").is_file():
+            raise SparclError(f"{path} is not a run directory: it has no settings.json.")
+        return cls(path)
+
+    def settings(self) -> Settings:
+        return resolve(self._read("settings.json"))
+
+    def result(self) -> dict[str, Any] | None:
+        """The result of a finished run; None while it is unfinished."""
+        return self._read("result.json") if (self.path / "result.json").exists() else None
+
+    def costs(self) -> dict[str, Any]:
+        return self._read("costs.json")
+
+    def finish(self, result: dict[str, Any], costs: dict[str, Any]) -> None:
+        write_json(self.path / "costs.json", costs)
+        write_json(self.path / "result.json", result)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            content = json.loads(path.read_text())
+        except OSError as error:
+            raise SparclError(f"{path} could not be read: {error.strerror}.") from error
+        except ValueError as error:
+            raise SparclError(f"{path} is damaged: {error}.") from error
+        if not isinstance(content, dict):
+            raise SparclError(f"{path} is damaged: it does not hold a JSON object.")
+        return content
+
+
+class MetricsLog:
+    """An append-only file of events. A resumed run cuts it back to where its checkpoint was written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = open(path, "ab")
+        except OSError as error:
+            raise write_error(path, error) from error
+
+    def write(self, event: str, **values: Any) -> None:
+        try:
+            self._file.write(json.dumps({"event": event, **values}).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise write_error(self._path, error) from error
+
+    def sync(self) -> int:
+        """Make everything written so far durable; returns the length to come back to."""
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def cut(self, length: int) -> None:
+        self._file.truncate(length)
+        self._file.seek(length)
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,189 @@
+"""The settings of a run: typed, checked, with the nearest match named for a misspelt key.
+
+A run is described by a preset `DATASET/METHOD`, or by a TOML file, and single values changed with `key=value`. Whatever
+is not given comes from, in this order: the method's tuned hyper-parameters, the data set's protocol, the defaults here.
+"""
+
+import difflib
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field
+
+from sparcl.data import DATASETS
+from sparcl.errors import SparclError
+from sparcl.graph import MODELS
+from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
+from sparcl.methods import METHODS
+
+Values = dict[str, Any]
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class DataSettings(_Section):
+    root: Path | None = Field(None, description="where the data set lies, if not in the usual place")
+    tasks: int | None = Field(None, ge=1, description="keep only the first tasks")
+    classes_per_task: int | None = Field(None, ge=1, description="classes in each task, if not the data set's own")
+    class_order: Literal["natural", "shuffled"] = Field("natural", description="shuffled: by the seed")
+    images_per_task: int | None = Field(None, ge=1, description="keep only so many training images of each task")
+    image_size: int | None = Field(None, ge=8, le=1024, description="side of the images read from folders")
+    test_share: float = Field(0.2, gt=0, lt=1, description="share held out of folders without a test set")
+    validation: float = Field(0.0, ge=0, lt=1, description="share of the training images held out for validation")
+
+
+class MethodSettings(BaseModel):
+    """The method's name and its hyper-parameters; which ones there are, the method says."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+    def hyperparameters(self) -> Values:
+        return dict(self.__pydantic_extra__ or {})
+
+
+class EvaluationSettings(_Section):
+    split: Literal["test", "validation"] = Field("test", description="which held-out images are judged")
+    batch_size: int = Field(250, ge=1)
+    snapshots: int = Field(0, ge=0, description="also report the mean of so many evaluations in a task's last steps")
+    snapshot_steps: int = Field(48, ge=1, description="over how many last steps the snapshots are spread")
+    bn_recalibration: bool = Field(False, description="re-estimate batch statistics from the buffer before a snapshot")
+
+
+class CheckpointSettings(_Section):
+    minutes: float = Field(5.0, ge=0, description="at least every so many minutes; 0: after every step")
+
+
+class Settings(_Section):
+    dataset: str = "digits"
+    protocol: str = Field(DEFAULT_PROTOCOL, description="which of the data set's protocols the defaults come from")
+    method: MethodSettings
+    seed: int = Field(0, ge=0)
+    model: str = "resnet18"
+    width: int = Field(64, ge=1, description="channels of the first layer")
+    epochs: int = Field(50, ge=1, description="passes over each task's data")
+    batch_size: int = Field(32, ge=1)
+    replay_batch_size: int = Field(32, ge=1)
+    buffer_size: int = Field(500, ge=0, description="samples kept for rehearsal; 0 switches replay off")
+    threads: int = Field(0, ge=0, description="0: all cores")
+    data: DataSettings = DataSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
+
+
+def resolve(given: Values) -> Settings:
+    """Fill in what was not given, and check everything. Raises SparclError with one line for anything wrong."""
+    given = dict(given)
+    if isinstance(given.get("method"), str):
+        given["method"] = {"name": given["method"]}
+    method_values = given.get("method")
+    if not isinstance(method_values, Mapping) or not isinstance(method_values.get("name"), str):
+        raise SparclError(f"The settings do not say which method to use. Choose one of: {', '.join(sorted(METHODS))}.")
+    method = METHODS[choose("method", method_values["name"], METHODS)]
+    dataset = choose("data set", given.get("dataset", "digits"), DATASETS)
+    protocols = PROTOCOLS[dataset]
+    protocol = choose(f"protocol of {dataset}", given.get("protocol", DEFAULT_PROTOCOL), protocols)
+
+    values = merge(protocols[protocol], given)
+    buffer_size = values.get("buffer_size", Settings.model_fields["buffer_size"].default)
+    defaults = {key: default for key, (_, default) in method.hyperparameters().items()}
+    tuned = method.tuned_for(dataset, buffer_size) if isinstance(buffer_size, int) else {}
+    values["method"] = _check_method({**defaults, **tuned, **values["method"]})
+    settings = _validate(Settings, values)
+    choose("model", settings.model, MODELS)
+    if settings.evaluation.split == "validation" and settings.data.validation == 0:
+        raise SparclError("evaluation.split=validation needs a validation set: add data.validation=0.1.")
+    return settings
+
+
+def from_preset(name: str) -> Values:
+    """`DATASET/METHOD`, for example digits/derpp or cifar10/er."""
+    dataset, slash, method = name.partition("/")
+    if not slash:
+        raise SparclError(f"{name!r} is not a preset: presets are named DATASET/METHOD, for example digits/derpp.")
+    return {"dataset": choose("data set", dataset, DATASETS), "method": {"name": choose("method", method, METHODS)}}
+
+
+def from_file(path: Path) -> Values:
+    """The values of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise SparclError(f"{path} could not be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SparclError(f"{path} is not a valid TOML file: {error}.") from error
+
+
+def with_changes(values: Values, changes: Sequence[str]) -> Values:
+    """Apply `key=value` changes; dots reach into sections, and values are written as in TOML (quotes may be left out)."""
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals or not key.strip():
+            raise SparclError(f"{change!r} is not a setting: write key=value, for example seed=7 or method.alpha=0.2.")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        if key == "method" and isinstance(value, str):
+            value = {"name": value}
+        nested: Values = {}
+        inner = nested
+        *sections, last = key.strip().split(".")
+        for section in sections:
+            inner[section] = inner = {}
+        inner[last] = value
+        values = merge(values, nested)
+    return values
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Values:
+    """`base` with every value of `over` put in its place; sections are merged, not replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def choose(what: str, name: Any, known: Mapping[str, Any]) -> str:
+    """The name if it is known; otherwise an error that names the nearest one."""
+    if isinstance(name, str) and name in known:
+        return name
+    raise SparclError(f"There is no {what} called {name!r}{_nearest(str(name), known)}")
+
+
+def _nearest(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else f". Choose one of: {', '.join(sorted(known))}."
+
+
+def _check_method(values: Values) -> Values:
+    """The method's own hyper-parameters, typed as the method declares them."""
+    fields = {key: (hint, default) for key, (hint, default) in METHODS[values["name"]].hyperparameters().items()}
+    model = pydantic.create_model("method", __base__=_Section, name=(str, ...), **fields)  # type: ignore[call-overload]
+    checked: Values = _validate(model, values, prefix="method.").model_dump()
+    return checked
+
+
+def _validate(model: type[_Model], values: Values, prefix: str = "") -> _Model:
+    try:
+        return model.model_validate(values)
+    except pydantic.ValidationError as error:
+        problem = error.errors()[0]
+        path = [str(part) for part in problem["loc"]]
+        key = prefix + ".".join(path)
+        if problem["type"] == "extra_forbidden":
+            section: Any = model
+            for part in path[:-1]:
+                section = section.model_fields[part].annotation
+            raise SparclError(f"There is no setting called {key!r}{_nearest(path[-1], section.model_fields)}") from None
+        given = problem.get("input")
+        shown = repr(given) if not isinstance(given, float) or math.isfinite(given) else str(given)
+        raise SparclError(f"The setting {key} = {shown} is wrong: {problem['msg'].lower()}.") from None

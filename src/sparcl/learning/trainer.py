@@ -1,0 +1,283 @@
+"""The loop: tasks one after another, each for some epochs, evaluated at its end; checkpoints at any step.
+
+    for each task:  begin_task
+        for each epoch:
+            for each batch:  method.step      (snapshot? checkpoint? asked to stop?)
+        evaluate, end_task
+
+The position in these loops is data (`Position`), not a place in the program, so a run resumes anywhere between two steps
+and goes on bit for bit as if it had never stopped.
+"""
+
+import time
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.data import Samples, Stream, Task
+from sparcl.errors import SparclError
+from sparcl.generators import Generators
+from sparcl.graph import build_model
+from sparcl.learning import checkpoints
+from sparcl.learning.evaluation import Evaluator
+from sparcl.learning.position import PhaseClock, Position
+from sparcl.learning.run_directory import MetricsLog, RunDirectory
+from sparcl.learning.settings import Settings
+from sparcl.methods import METHODS, Batch, Workplace
+from sparcl.metrics import AccuracyMatrix, mean_row, peak_memory_mb
+from sparcl.network import build_network
+
+RECALIBRATION_IMAGES = 500  # for methods that keep no samples: so many of the current task
+
+
+class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop, and its state is saved)
+    """The run was asked to stop; its checkpoint is written."""
+
+
+class Listener(Protocol):
+    """Who watches a run."""
+
+    def started(self, total_steps: int, done_steps: int) -> None: ...
+    def stepped(self, position: Position, loss: float) -> None: ...
+    def evaluated(self, position: Position, class_il: list[float], task_il: list[float]) -> None: ...
+
+
+class Trainer:
+    def __init__(self, settings: Settings, stream: Stream, directory: RunDirectory, listener: Listener) -> None:
+        self.settings = settings
+        self.stream = stream
+        self.directory = directory
+        self.listener = listener
+        self.generators = Generators(settings.seed)
+        graph = build_model(settings.model, stream.image_shape, stream.classes, settings.width)
+        self.network = build_network(graph, self.generators["initialisation"], settings.threads)
+        method = METHODS[settings.method.name]
+        workplace = Workplace(
+            self.network, stream.augmentation, self.generators, settings.buffer_size, settings.replay_batch_size
+        )
+        self.method = method(workplace, settings.method.hyperparameters())
+        self.evaluator = Evaluator(self.network, stream, settings.evaluation, self._poll)
+        self.tasks = (_union(stream),) if method.learns_all_tasks_at_once else stream.tasks
+        self.position = Position()
+        self.order: NDArray[np.int64] = np.empty(0, np.int64)
+        kinds = ["class_il", "task_il"]
+        if settings.evaluation.snapshots:
+            kinds += ["class_il_snapshots", "task_il_snapshots"]
+        self.accuracy = {kind: AccuracyMatrix(len(stream.tasks)) for kind in kinds}
+        self.clock = PhaseClock()
+        self._stop_requested = False
+        self._last_checkpoint = time.monotonic()
+
+    def request_stop(self) -> None:
+        """Stop at the next safe moment, with a checkpoint. May be called from a signal handler."""
+        self._stop_requested = True
+
+    def run(self) -> dict[str, Any]:
+        """Learn every task (from where the newest checkpoint stands) and return the result."""
+        log = MetricsLog(self.directory.path / "metrics.jsonl")
+        self.log = log
+        try:
+            self._resume()
+            self.listener.started(sum(self._steps_of(task) for task in self.tasks), self.position.total_steps)
+            try:
+                self._evaluate_untrained()
+                for task in self.tasks[self.position.task :]:
+                    self._learn(task)
+            except Stopped:
+                self._checkpoint()
+                raise
+        finally:
+            log.close()
+        result = {kind: {**matrix.summary(), **matrix.to_json()} for kind, matrix in self.accuracy.items()}
+        costs = {
+            "seconds": self.clock.seconds,
+            "peak_memory_mb": peak_memory_mb(),
+            "steps": self.position.total_steps,
+        }
+        self.directory.finish(result, costs)
+        return result
+
+    # One task
+
+    def _learn(self, task: Task) -> None:
+        position = self.position
+        if not position.begun:
+            self.method.begin_task(task)
+            position.begun = True
+        while True:
+            self._snapshot_if_due(task)
+            self._checkpoint_if_due()
+            self._poll()
+            if position.step * self.settings.batch_size >= len(task.train) and position.step:
+                self._end_epoch()
+            if position.epoch == self.settings.epochs:
+                break
+            with self.clock.measure("train"):
+                self._step(task)
+        self._evaluate(task)
+        self.method.end_task(task)
+        position.next_task()
+        self._checkpoint()
+
+    def _step(self, task: Task) -> None:
+        position = self.position
+        if position.step == 0:
+            self.order = self.generators["order"].permutation(len(task.train))
+        start = position.step * self.settings.batch_size
+        chosen = self.order[start : start + self.settings.batch_size]
+        images = self.stream.augmentation.train(
+            task.train.images, task.train.positions[chosen], self.generators["augmentation"]
+        )
+        batch = Batch(images, task.train.labels[chosen], task.index, task.train, chosen)
+        self.method.loss = 0.0
+        logits = self.method.step(batch)
+        seen = logits[:, : task.classes.stop]
+        position.correct += int((seen.argmax(axis=1) == batch.labels).sum())
+        position.presented += len(batch)
+        position.loss_sum += self.method.loss
+        position.step += 1
+        position.total_steps += 1
+        self.listener.stepped(position, self.method.loss)
+
+    def _end_epoch(self) -> None:
+        position = self.position
+        loss = position.loss_sum / position.step
+        if not np.isfinite(loss):
+            raise SparclError(
+                f"The loss became {loss} in task {position.task + 1}, epoch {position.epoch + 1}: training diverged. "
+                "Lower method.learning_rate."
+            )
+        accuracy = 100 * position.correct / position.presented
+        self.log.write(
+            "epoch", task=position.task, epoch=position.epoch, steps=position.step, loss=loss, train_accuracy=accuracy
+        )
+        position.next_epoch()
+
+    # Evaluation
+
+    def _evaluate_untrained(self) -> None:
+        """The accuracies of the untrained network, against which forward transfer is measured."""
+        if self.position.begun or self.position.task:
+            return
+        with self.clock.measure("evaluate"):
+            class_il, task_il = self.evaluator.accuracies(self.stream.tasks, learned=0)
+        self.accuracy["class_il"].untrained[:] = class_il
+        self.accuracy["task_il"].untrained[:] = task_il
+        self.log.write("untrained", class_il=class_il, task_il=task_il)
+
+    def _evaluate(self, task: Task) -> None:
+        """Fill the matrices' row of this task; one task ahead is judged too, for forward transfer."""
+        learned = task.index + 1
+        with self.clock.measure("evaluate"):
+            class_il, task_il = self.evaluator.accuracies(self.stream.tasks[: learned + 1], learned)
+        rows = {"class_il": class_il, "task_il": task_il}
+        if self.position.snapshots:
+            rows["class_il_snapshots"] = mean_row([row for row, _ in self.position.snapshots])
+            rows["task_il_snapshots"] = mean_row([row for _, row in self.position.snapshots])
+        for kind, row in rows.items():
+            self.accuracy[kind].rows[task.index, : len(row)] = row
+        self.log.write("task", task=self.position.task, **rows)
+        self.listener.evaluated(self.position, class_il[:learned], task_il[:learned])
+
+    def _snapshot_if_due(self, task: Task) -> None:
+        """Snapshots are spread evenly over the last steps of a task; the last one is at its end."""
+        wanted = self.settings.evaluation.snapshots
+        steps = self._steps_of(task)
+        done = self.position.epoch * self._steps_per_epoch(task) + self.position.step
+        gap = max(1, min(self.settings.evaluation.snapshot_steps, steps) // max(wanted, 1))
+        due = wanted - (steps - done + gap - 1) // gap
+        if len(self.position.snapshots) >= min(due, wanted):
+            return
+        with self.clock.measure("evaluate"):
+            tasks, learned = self.stream.tasks[: task.index + 1], task.index + 1
+            if self.settings.evaluation.bn_recalibration:
+                with self.evaluator.recalibrated(self._recalibration_images(task), self.settings.batch_size):
+                    row = self.evaluator.accuracies(tasks, learned)
+            else:
+                row = self.evaluator.accuracies(tasks, learned)
+        self.position.snapshots.append(row)
+
+    def _recalibration_images(self, task: Task) -> NDArray[np.uint8]:
+        kept = self.method.recalibration_images()
+        if kept is not None:
+            return kept
+        return task.train.originals(slice(None, None, max(1, len(task.train) // RECALIBRATION_IMAGES)))
+
+    # Stopping and resuming
+
+    def _poll(self) -> None:
+        if self._stop_requested:
+            raise Stopped
+
+    def _checkpoint_if_due(self) -> None:
+        if time.monotonic() - self._last_checkpoint >= 60 * self.settings.checkpoint.minutes:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        with self.clock.measure("checkpoint"):
+            parameters = self.network.parameters
+            tensors = {f"parameters.{name}": parameters.values[name] for name in parameters.values}
+            tensors |= {f"statistics.{name}": parameters.statistics[name] for name in parameters.statistics}
+            tensors |= {f"method.{name}": array for name, array in self.method.state().items()}
+            tensors["order"] = self.order
+            state = {
+                "position": self.position.to_json(),
+                "generators": self.generators.state(),
+                "accuracy": {kind: matrix.to_json() for kind, matrix in self.accuracy.items()},
+                "seconds": self.clock.seconds,
+                "metrics_length": self.log.sync(),
+            }
+            checkpoints.save(self.directory.checkpoints, self.position.total_steps, tensors, state)
+        self._last_checkpoint = time.monotonic()
+
+    def _resume(self) -> None:
+        found = checkpoints.load_newest(self.directory.checkpoints)
+        if found is None:
+            self.log.cut(0)
+            return
+        tensors, state = found
+        try:
+            self._restore(tensors, state)
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise SparclError(
+                f"The checkpoint in {self.directory.path} does not belong to this run ({error}). Start the run anew."
+            ) from error
+
+    def _restore(self, tensors: checkpoints.Tensors, state: dict[str, Any]) -> None:
+        parameters = self.network.parameters
+        for prefix, store in (("parameters", parameters.values), ("statistics", parameters.statistics)):
+            for name in store:
+                store[name][...] = _checked(tensors[f"{prefix}.{name}"], store[name].shape)
+        self.position = Position(**state["position"])
+        prefix = "method."
+        self.method.restore({key.removeprefix(prefix): tensors[key] for key in tensors if key.startswith(prefix)})
+        self.order = tensors["order"]
+        self.generators.restore(state["generators"])
+        self.accuracy = {kind: AccuracyMatrix.from_json(state["accuracy"][kind]) for kind in self.accuracy}
+        self.clock.seconds = dict(state["seconds"])
+        self.log.cut(int(state["metrics_length"]))
+
+    def _steps_per_epoch(self, task: Task) -> int:
+        return -(-len(task.train) // self.settings.batch_size)
+
+    def _steps_of(self, task: Task) -> int:
+        return self.settings.epochs * self._steps_per_epoch(task)
+
+
+def _checked(tensor: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    if tensor.shape != shape:
+        raise ValueError(f"an array of shape {tensor.shape} stands where {shape} is expected")
+    return tensor
+
+
+def _union(stream: Stream) -> Task:
+    """All tasks as one; it counts as the last, so that its evaluation fills the last row."""
+    parts = [task.train for task in stream.tasks]
+    train = Samples(
+        parts[0].images,
+        np.concatenate([part.positions for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+    )
+    last = stream.tasks[-1]
+    return Task(last.index, range(last.classes.stop), train, last.test, last.validation)

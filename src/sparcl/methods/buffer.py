@@ -1,0 +1,86 @@
+"""The rehearsal buffer: a uniform random sample of everything presented so far, in bounded memory.
+
+Reservoir sampling (Vitter, 1985): the n-th presented sample enters with probability capacity / n, in the place of a
+random earlier one. Images are kept as they came, un-augmented, and are augmented anew at every read.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.data import Augmentation
+from sparcl.generators import Generators
+from sparcl.methods.batch import Batch
+from sparcl.network import Logits
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Samples drawn from the buffer, augmented; `logits` are those stored when the samples entered."""
+
+    images: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    tasks: NDArray[np.int64]
+    logits: Logits
+
+
+class ReservoirBuffer:
+    def __init__(
+        self,
+        capacity: int,
+        image_shape: tuple[int, ...],
+        classes: int,
+        augmentation: Augmentation,
+        generators: Generators,
+        keep_logits: bool,
+    ) -> None:
+        self.capacity = capacity
+        self.seen = 0
+        self.images = np.zeros((capacity, *image_shape), np.uint8)
+        self.labels = np.zeros(capacity, np.int64)
+        self.tasks = np.zeros(capacity, np.int64)
+        self.logits = np.zeros((capacity, classes if keep_logits else 0), np.float32)
+        self._augmentation = augmentation
+        self._generators = generators
+
+    def __len__(self) -> int:
+        return min(self.seen, self.capacity)
+
+    def add(self, batch: Batch, logits: Logits | None = None) -> None:
+        """Present a batch's samples, with the logits of their training forward where the buffer keeps logits."""
+        numbers = self.seen + np.arange(len(batch))
+        draws = self._generators["reservoir"].integers(0, numbers + 1)
+        slots = np.where(numbers < self.capacity, numbers, draws)
+        self.seen += len(batch)
+        originals = batch.originals()
+        # In order: a later sample of the batch may take the place of an earlier one.
+        for sample, slot in enumerate(slots):
+            if slot < self.capacity:
+                self.images[slot] = originals[sample]
+                self.labels[slot] = batch.labels[sample]
+                self.tasks[slot] = batch.task
+                if logits is not None:
+                    self.logits[slot] = logits[sample]
+
+    def draw(self, count: int) -> Replay:
+        """A random selection without repetition, of at most `count` samples."""
+        chosen = self._generators["replay"].choice(len(self), min(count, len(self)), replace=False)
+        images = self._augmentation.train(self.images, chosen, self._generators["replay_augmentation"])
+        return Replay(images, self.labels[chosen], self.tasks[chosen], self.logits[chosen])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        filled = slice(len(self))
+        return {
+            "images": self.images[filled],
+            "labels": self.labels[filled],
+            "tasks": self.tasks[filled],
+            "logits": self.logits[filled],
+            "seen": np.array([self.seen]),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self.seen = int(state["seen"][0])
+        for name in ("images", "labels", "tasks", "logits"):
+            getattr(self, name)[: len(self)] = state[name]

@@ -1,0 +1,29 @@
+"""Dark Experience Replay (Buzzega et al., 2020)."""
+
+from typing import ClassVar
+
+from sparcl.methods.batch import Batch
+from sparcl.methods.losses import cross_entropy, logit_mse
+from sparcl.methods.rehearsal import Rehearsal
+from sparcl.network import Logits
+
+
+class DarkExperienceReplay(Rehearsal, name="der"):
+    """CE(batch) + alpha * MSE(logits now, logits stored)."""
+
+    alpha: float = 0.3
+
+    keeps_logits: ClassVar[bool] = True
+    tuned = {
+        "cifar10": {200: {"alpha": 0.3}, 500: {"alpha": 0.3}},
+        "tiny_imagenet": {200: {"alpha": 0.1}, 500: {"alpha": 0.1}},
+    }
+
+    def step(self, batch: Batch) -> Logits:
+        logits = self.descend(batch.images, cross_entropy(batch.labels))
+        if self.buffer:
+            a = self.replay()
+            self.descend(a.images, self.alpha * logit_mse(a.logits))
+        self.update()
+        self.buffer.add(batch, logits)
+        return logits

@@ -1,0 +1,85 @@
+"""Losses on logits: each knows its value and its derivative by the logits, which is all a network needs.
+
+    loss = cross_entropy(labels) + 0.1 * logit_mse(targets)
+    value, d_logits = loss(logits)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.network import Logits
+
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A differentiable function of the logits; sums of losses and multiples by numbers are losses again."""
+
+    evaluate: Callable[[Logits], tuple[float, Logits]]
+
+    def __call__(self, logits: Logits) -> tuple[float, Logits]:
+        return self.evaluate(logits)
+
+    def __rmul__(self, factor: float) -> "Loss":
+        def scaled(logits: Logits) -> tuple[float, Logits]:
+            value, gradient = self(logits)
+            return factor * value, factor * gradient
+
+        return Loss(scaled)
+
+    def __add__(self, other: "Loss") -> "Loss":
+        def total(logits: Logits) -> tuple[float, Logits]:
+            (value, gradient), (other_value, other_gradient) = self(logits), other(logits)
+            return value + other_value, gradient + other_gradient
+
+        return Loss(total)
+
+
+def log_softmax(logits: Logits) -> Logits:
+    shifted: Logits = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+
+def cross_entropy(labels: Labels) -> Loss:
+    """Mean over the samples of -log softmax(logits)[label]."""
+
+    def evaluate(logits: Logits) -> tuple[float, Logits]:
+        rows = np.arange(len(labels))
+        log_probabilities = log_softmax(logits)
+        gradient = np.exp(log_probabilities)
+        gradient[rows, labels] -= 1
+        gradient /= len(labels)
+        return -float(log_probabilities[rows, labels].mean()), gradient
+
+    return Loss(evaluate)
+
+
+def logit_mse(targets: Logits) -> Loss:
+    """Mean over samples and classes of the squared difference to remembered logits."""
+
+    def evaluate(logits: Logits) -> tuple[float, Logits]:
+        difference = logits - targets
+        return float(np.mean(difference * difference)), difference * np.asarray(2 / difference.size, difference.dtype)
+
+    return Loss(evaluate)
+
+
+def torch_loss(function: Callable[[Any], Any]) -> Loss:
+    """A loss written in torch, from logits to a scalar; autograd differentiates it.
+
+    torch_loss(lambda logits: torch.nn.functional.cross_entropy(logits, labels))
+    """
+    import torch
+
+    def evaluate(logits: Logits) -> tuple[float, Logits]:
+        variable = torch.from_numpy(logits).detach().requires_grad_()
+        value = function(variable)
+        (gradient,) = torch.autograd.grad(value, variable)
+        return value.item(), gradient.numpy()
+
+    return Loss(evaluate)

@@ -1,0 +1,15 @@
+"""Fine-tuning without any protection: the lower bound."""
+
+from sparcl.methods.batch import Batch
+from sparcl.methods.losses import cross_entropy
+from sparcl.methods.method import Method
+from sparcl.network import Logits
+
+
+class FineTuning(Method, name="sgd"):
+    """Plain gradient descent on each task in turn; forgets the earlier ones."""
+
+    def step(self, batch: Batch) -> Logits:
+        logits = self.descend(batch.images, cross_entropy(batch.labels))
+        self.update()
+        return logits

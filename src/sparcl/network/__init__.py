@@ -1,0 +1,8 @@
+"""Networks that compute: the protocol, the parameters, the optimizer, and the backends."""
+
+from sparcl.network.backend import build_network
+from sparcl.network.optimizer import Sgd
+from sparcl.network.parameters import FlatStore, Parameters
+from sparcl.network.protocol import Context, Images, Logits, Network
+
+__all__ = ["Context", "FlatStore", "Images", "Logits", "Network", "Parameters", "Sgd", "build_network"]

@@ -1,0 +1,36 @@
+"""What a learner needs from a network. NumPy in, NumPy out: methods never see a backend."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.graph import Graph
+from sparcl.network.parameters import Parameters
+
+Images = NDArray[np.float32]  # [batch, channels, height, width], normalised
+Logits = NDArray[Any]  # [batch, classes], float32 (float64 in the tests that compare gradients)
+Context = Any  # what a backend remembers of a forward pass for its backward pass
+
+BATCH_NORM_MOMENTUM = 0.1
+BATCH_NORM_EPSILON = 1e-5
+
+
+class Network(Protocol):
+    graph: Graph
+    parameters: Parameters
+
+    def forward(
+        self, images: Images, *, train: bool = True, momentum: float = BATCH_NORM_MOMENTUM
+    ) -> tuple[Logits, Context]:
+        """Logits, and a context for `backward`. Several contexts may be alive, until the parameters change.
+
+        `train` normalises with the batch's own statistics and moves the running ones by `momentum` (0 leaves them
+        untouched); otherwise the running statistics are used.
+        """
+
+    def backward(self, context: Context, d_logits: Logits) -> None:
+        """Add the gradients of a loss, given its derivative by the logits, to `parameters.gradients`."""
+
+    def predict(self, images: Images) -> Logits:
+        """Logits with the running statistics, remembering nothing."""

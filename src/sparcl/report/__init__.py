@@ -1,0 +1,1 @@
+"""Showing results: tables of finished runs."""
