@@ -26,7 +26,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         sync(temporary)
-        os.replace(temporary, path)
+        temporary.replace(path)
         sync(path.parent)
     except BaseException as error:
         temporary.unlink(missing_ok=True)

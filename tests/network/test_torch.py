@@ -120,7 +120,9 @@ def test_every_operation_of_a_graph_runs(kernel):
     network = TorchNetwork(graph, parameters)
     images = np.random.default_rng(1).normal(size=(3, 2, 9, 7))
     values = {name: torch.from_numpy(parameters.values[name].copy()) for name in parameters.values}
-    y = torch.relu(nn.functional.conv2d(torch.from_numpy(images), values["conv.weight"], values["conv.bias"], padding=1))
+    y = torch.relu(
+        nn.functional.conv2d(torch.from_numpy(images), values["conv.weight"], values["conv.bias"], padding=1)
+    )
     y = nn.functional.max_pool2d(y, kernel).mean((2, 3)) @ values["fc.weight"].T + values["fc.bias"]
     np.testing.assert_allclose(network.predict(images), y.numpy(), atol=1e-9)
     assert y.shape[1:] == graph.nodes[-1].shape

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -35,8 +36,14 @@ def compare(
         command = shlex.join(["sparcl", *sys.argv[1:]])
         comparison.replace_section(into, section, comparison.markdown(rows, command))
     if as_json:
-        named = [{"settings": row.settings.model_dump(mode="json"), "seeds": row.seeds,
-                  **dict(zip(comparison.HEADINGS, row.cells, strict=True))} for row in rows]
+        named = [
+            {
+                "settings": row.settings.model_dump(mode="json"),
+                "seeds": row.seeds,
+                **dict(zip(comparison.HEADINGS, row.cells, strict=True)),
+            }
+            for row in rows
+        ]
         print(json.dumps(named))
     else:
         print_rows(rows)
@@ -49,11 +56,11 @@ def print_rows(rows: list[comparison.Row]) -> None:
     """Only the columns that say something: raw accuracies repeat the others where there were no snapshots."""
     smoothed = any(row.settings.evaluation.snapshots for row in rows)
     shown = [n for n, heading in enumerate(comparison.HEADINGS) if smoothed or not heading.endswith("raw")]
-    table = Table(title="After all tasks: accuracy in percent")
-    table.add_column("run")
+    table = Table(title="accuracy after all tasks, percent", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("run", no_wrap=True)
     table.add_column("seeds", justify="right")
     for number in shown:
-        table.add_column(comparison.HEADINGS[number], justify="right")
+        table.add_column(comparison.HEADINGS[number].replace("forgetting", "forgets"), justify="right")
     for row in rows:
         name = f"{row.settings.dataset}/{row.settings.method.name}"
         table.add_row(name, ",".join(map(str, row.seeds)), *(row.cells[number] for number in shown))

@@ -38,7 +38,7 @@ class Display:
             TextColumn("left"),
             TimeRemainingColumn(),
             console=self._console,
-            disable=quiet,
+            disable=quiet or not self._console.is_terminal,  # a log file wants lines, not a bar
         )
 
     def __enter__(self) -> "Display":
@@ -74,14 +74,15 @@ class Display:
 @contextlib.contextmanager
 def loading(dataset: str, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar for reading a data set the first time; it appears only if there is something to decode."""
+    console = Console(stderr=True)
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
-        disable=quiet,
+        disable=quiet or not console.is_terminal,
     ) as progress:
         bars: dict[str, Any] = {}
 

@@ -36,14 +36,14 @@ FORMAT = 1
 
 def load_store(source: Source, root: Path | None, options: DecodingOptions, progress: Progress | None) -> Store:
     """The decoded images of a source: from the cache if they are there, otherwise decoded into it first."""
-    tree = source.open(root)
+    tree = source.files(root)
     if tree is None:
         return read_into_memory(source.read(tree, options), progress)
     target = cache_directory() / f"{source.name}-{fingerprint(tree, options)}"
     store = open_store(target)
     if store is not None:
         return store
-    with _only_writer(target):
+    with _only_writer(target, progress):
         store = open_store(target)  # another process may have written it while this one waited
         if store is None:
             _write_store(target, source.read(tree, options), progress)
@@ -100,7 +100,7 @@ def _checksum(labels: NDArray[np.int64]) -> int:
 
 
 @contextlib.contextmanager
-def _only_writer(target: Path) -> Iterator[None]:
+def _only_writer(target: Path, progress: Progress | None) -> Iterator[None]:
     """Hold the lock for `target`; the operating system releases it even if this process is killed."""
     lock = target.with_name(target.name + ".lock")
     try:
@@ -109,7 +109,12 @@ def _only_writer(target: Path) -> Iterator[None]:
     except OSError as error:
         raise files.write_error(lock, error) from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if progress:
+                progress("waiting for another process that is decoding it", 0, 0)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

@@ -43,6 +43,8 @@ class Cifar10(Source):
     name = "cifar10"
     title = "CIFAR-10"
     description = "60,000 photographs of 32x32 pixels in 10 classes"
+    classes = 10
+    image_size = SIDE
     classes_per_task = 2
     flip = True
     padding = 4
@@ -109,11 +111,15 @@ def _read_labels(tree: Tree, name: str, expected: int) -> NDArray[np.int64]:
     try:
         stored = json.loads(tree.read(name))
     except (ValueError, RecursionError) as error:
-        raise SparclError(f"{tree.where(name)} is not a list of labels: {error}. Get it again.") from error
+        raise SparclError(
+            f"{tree.where(name)} is not a list of labels: {error}. Delete it and get it again."
+        ) from error
     if not isinstance(stored, list) or not all(type(label) is int for label in stored):
-        raise SparclError(f"{tree.where(name)} is not a list of whole numbers. Get it again.")
+        raise SparclError(f"{tree.where(name)} is not a list of whole numbers. Delete it and get it again.")
     if len(stored) != expected:
-        raise SparclError(f"{tree.where(name)} has {len(stored):,} labels instead of {expected:,}. Get it again.")
+        raise SparclError(
+            f"{tree.where(name)} has {len(stored):,} labels instead of {expected:,}. Delete it and get it again."
+        )
     if not all(0 <= label < len(CLASS_NAMES) for label in stored):  # before NumPy, which has no room for huge numbers
         raise _outside(tree.where(name), next(i for i in stored if not 0 <= i < len(CLASS_NAMES)))
     return np.array(stored, dtype=np.int64)
@@ -126,11 +132,11 @@ def _read_sheet(tree: Tree, name: str) -> NDArray[np.uint8]:
             if size != (SIDE * SIDE, BATCH_IMAGES) or mode not in ("RGB", "RGBA"):
                 raise SparclError(
                     f"{tree.where(name)} is a {mode} picture of {size[0]}x{size[1]} pixels "
-                    f"instead of RGB, {SIDE * SIDE}x{BATCH_IMAGES}. Get it again."
+                    f"instead of RGB, {SIDE * SIDE}x{BATCH_IMAGES}. Delete it and get it again."
                 )
             rows = np.asarray(sheet)[:, :, :3]
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        raise SparclError(f"{tree.where(name)} is damaged: {error}. Get it again.") from error
+        raise SparclError(f"{tree.where(name)} is damaged: {error}. Delete it and get it again.") from error
     return rows.reshape(BATCH_IMAGES, SIDE, SIDE, 3).transpose(0, 3, 1, 2)
 
 

@@ -23,6 +23,8 @@ class Digits(Source):
     name = "digits"
     title = "Digits"
     description = "1,797 handwritten digits of 8x8 pixels, part of the package (UCI)"
+    classes = 10
+    image_size = 8
     classes_per_task = 2
     flip = False
     padding = 1

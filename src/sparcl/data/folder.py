@@ -33,7 +33,6 @@ class ImageFolder(Source):
     description = "your own pictures: a folder or .zip with one folder for each class"
     classes_per_task = 2
     flip = True
-    resizable = True
 
     def open(self, root: Path | None) -> Tree:
         if root is None:

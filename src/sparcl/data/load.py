@@ -68,7 +68,7 @@ def find_source(dataset: str) -> Source:
 
 
 def decoding_options(source: Source, image_size: int | None, test_share: float) -> DecodingOptions:
-    if image_size is not None and not source.resizable:
+    if image_size is not None and source.image_size is not None:
         raise SparclError(
             f"image_size cannot be chosen for {source.name}, whose images all have the same size. Leave it out."
         )

@@ -15,7 +15,7 @@ from sparcl.data.source import Block
 from sparcl.data.tree import Tree
 from sparcl.errors import SparclError
 
-FORMATS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 """Only common formats: each further decoder is one more that a hostile file could attack."""
 BLOCK_IMAGES = 512
 JOB_IMAGES = 32

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.data.tree import Tree
+from sparcl.errors import SparclError
 
 Progress = Callable[[str, int, int], None]
 """Called as progress(what, done, total) while something long goes on."""
@@ -52,6 +53,10 @@ class Source(ABC):
     title: ClassVar[str]
     """What a person reads."""
     description: ClassVar[str]
+    classes: ClassVar[int | None] = None
+    """How many classes the whole dataset has; None: that depends on the files."""
+    image_size: ClassVar[int | None] = None
+    """The side of its square images in pixels; None: a person may choose it."""
     classes_per_task: ClassVar[int]
     flip: ClassVar[bool]
     """Whether a mirrored training image still shows its class."""
@@ -61,8 +66,14 @@ class Source(ABC):
     """The mean of each channel from 0 to 1; None means it is computed from the training images."""
     std: ClassVar[tuple[float, ...] | None] = None
     """The standard deviation of each channel; given together with the mean."""
-    resizable: ClassVar[bool] = False
-    """Whether image_size may be chosen."""
+
+    def files(self, root: Path | None) -> Tree | None:
+        """The same as open, with ~ understood and whatever the file system objects to said in one line."""
+        try:
+            return self.open(root.expanduser() if root else None)
+        except (OSError, RuntimeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise SparclError(f"{root or self.title} could not be read: {reason}.") from error
 
     @abstractmethod
     def open(self, root: Path | None) -> Tree | None:

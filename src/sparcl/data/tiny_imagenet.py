@@ -31,6 +31,8 @@ class TinyImagenet(Source):
     name = "tiny_imagenet"
     title = "Tiny ImageNet"
     description = "110,000 photographs of 64x64 pixels in 200 classes"
+    classes = 200
+    image_size = SIDE
     classes_per_task = 20
     flip = True
     padding = 4

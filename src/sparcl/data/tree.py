@@ -23,6 +23,8 @@ EXPANSION_LIMIT = 100
 """How many times its own size an archive may expand to (images hardly compress at all)."""
 EXPANSION_ALLOWANCE = 64 * 2**20
 """What any archive may expand to, however small it is."""
+DEPTH_LIMIT = 16
+"""How many folders deep a file may lie."""
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz")
 
 Stamp = tuple[str, int, int]
@@ -53,6 +55,9 @@ class Tree(ABC):
     def where(self, name: str) -> str:
         """How messages refer to one file."""
         return f"{self.location}: {shown(name)}"
+
+    def _missing(self, name: str) -> SparclError:
+        return SparclError(f"{self.where(name)} is missing.")
 
     def read_text(self, name: str) -> str:
         try:
@@ -97,6 +102,8 @@ class FolderTree(Tree):
 
 
 def _walk(folder: str, prefix: str, folders: list[str], stamps: list[Stamp]) -> None:
+    if prefix.count("/") > DEPTH_LIMIT:
+        raise SparclError(f"{shown(folder)} is nested too deeply for a dataset. Give the folder that holds the images.")
     with os.scandir(folder) as entries:
         for entry in entries:
             if _is_junk(entry.name):
@@ -147,6 +154,8 @@ class ZipTree(Tree):
         return self._folders
 
     def read(self, name: str) -> bytes:
+        if name not in self._archive.NameToInfo:
+            raise self._missing(name)
         try:
             with self._archive.open(name) as member:
                 content = member.read(FILE_LIMIT + 1)
@@ -176,6 +185,8 @@ class TarTree(Tree):
         return []  # only the sources that never look for empty folders read .tar archives
 
     def read(self, name: str) -> bytes:
+        if name not in self._contents:
+            raise self._missing(name)
         return self._contents[name]
 
     @cached_property
@@ -260,4 +271,4 @@ def _broken(path: Path, error: Exception, name: str | None = None) -> SparclErro
     if isinstance(error, OSError) and error.strerror:
         return SparclError(f"{path} could not be read: {error.strerror}.")
     member = f" (at {shown(name)})" if name else ""
-    return SparclError(f"{path} is damaged or incomplete{member}: {error}. Get it again.")
+    return SparclError(f"{path} is damaged or incomplete{member}. Delete it and get it again.")

@@ -1,9 +1,9 @@
 """Building a graph layer by layer: each call adds a node and returns its name, to be fed to the next call.
 
-    build = GraphBuilder((3, 32, 32))
-    x = build.conv("stem.conv", build.input, channels=64)
-    x = build.relu("stem.relu", build.batch_norm("stem.bn", x))
-    graph = build.finish(build.linear("classifier", build.global_average_pool("pool", x), 10))
+build = GraphBuilder((3, 32, 32))
+x = build.conv("stem.conv", build.input, channels=64)
+x = build.relu("stem.relu", build.batch_norm("stem.bn", x))
+graph = build.finish(build.linear("classifier", build.global_average_pool("pool", x), 10))
 """
 
 from sparcl.graph.graph import Graph, Node, Op, Shape
@@ -19,7 +19,9 @@ class GraphBuilder:
         if node.name in self._nodes:
             raise ValueError(f"there are two nodes called {node.name!r}")
         if any(size < 1 for size in node.shape):
-            raise ValueError(f"node {node.name!r} would have the impossible shape {node.shape}: the images are too small")
+            raise ValueError(
+                f"node {node.name!r} would have the impossible shape {node.shape}: the images are too small"
+            )
         self._nodes[node.name] = node
         return node.name
 

@@ -72,7 +72,7 @@ class Graph:
         """The trained parameters a node owns."""
         match node.op:
             case "conv":
-                weight = (node.shape[0], self[node.inputs[0]].shape[0], node.kernel, node.kernel)
+                weight: Shape = (node.shape[0], self[node.inputs[0]].shape[0], node.kernel, node.kernel)
             case "linear":
                 weight = (node.shape[0], self[node.inputs[0]].shape[0])
             case "batch_norm":

@@ -8,7 +8,7 @@ from sparcl.graph.graph import Graph, Shape
 
 
 def resnet18(image_shape: Shape, classes: int, width: int) -> Graph:
-    """ResNet-18 for small images: 3x3 stem of stride 1, no max-pool, four stages of two blocks, widths (1,2,4,8) x width."""
+    """ResNet-18 for small images: 3x3 stem of stride 1, no max-pool, four stages of two blocks, widths doubling."""
     build = GraphBuilder(image_shape)
     x = build.conv("stem.conv", build.input, width)
     x = build.relu("stem.relu", build.batch_norm("stem.bn", x))

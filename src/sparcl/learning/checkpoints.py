@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from sparcl.errors import SparclError
-from sparcl.files import atomic_path
+from sparcl.files import TEMPORARY_SUFFIX, atomic_path
 
 KEPT = 2
 Tensors = dict[str, NDArray[Any]]
 
 
 def save(directory: Path, number: int, tensors: Tensors, state: dict[str, Any]) -> None:
-    """Write checkpoint `number` and remove the old ones."""
+    """Write checkpoint `number`; remove the old ones and what a crash left half-written."""
     directory.mkdir(exist_ok=True)
     path = directory / f"{number:010d}.safetensors"
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
@@ -32,8 +32,8 @@ def save(directory: Path, number: int, tensors: Tensors, state: dict[str, Any]) 
             save_file(contiguous, temporary, metadata={"state": json.dumps(state)})
         except safetensors.SafetensorError as error:
             raise as_os_error(error) from error
-    for old in _newest_first(directory)[KEPT:]:
-        old.unlink(missing_ok=True)
+    for stale in [*_newest_first(directory)[KEPT:], *directory.glob("*" + TEMPORARY_SUFFIX)]:
+        stale.unlink(missing_ok=True)
 
 
 def load_newest(directory: Path) -> tuple[Tensors, dict[str, Any]] | None:
@@ -60,7 +60,9 @@ def _load(path: Path) -> tuple[Tensors, dict[str, Any]]:
 def _newest_first(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
-    return sorted((path for path in directory.iterdir() if re.fullmatch(r"\d{10}\.safetensors", path.name)), reverse=True)
+    return sorted(
+        (path for path in directory.iterdir() if re.fullmatch(r"\d{10}\.safetensors", path.name)), reverse=True
+    )
 
 
 def as_os_error(error: safetensors.SafetensorError) -> OSError:

@@ -15,7 +15,9 @@ from sparcl.network import Logits, Network
 class Evaluator:
     """`poll` is called between batches; it may raise to break an evaluation off, which leaves no trace."""
 
-    def __init__(self, network: Network, stream: Stream, settings: EvaluationSettings, poll: Callable[[], None]) -> None:
+    def __init__(
+        self, network: Network, stream: Stream, settings: EvaluationSettings, poll: Callable[[], None]
+    ) -> None:
         self._network = network
         self._stream = stream
         self._settings = settings

@@ -1,11 +1,11 @@
 """The directory of a run: everything about it, in files that people and programs can read.
 
-    settings.json      what was asked, completely resolved
-    environment.json   the machine and the versions
-    metrics.jsonl      one line an event, in order; the same seed gives the same bytes
-    result.json        accuracy matrices and their measures, written at the end
-    costs.json         seconds of each phase and peak memory, written at the end
-    checkpoints/       the last two states from which the run can be resumed
+settings.json      what was asked, completely resolved
+environment.json   the machine and the versions
+metrics.jsonl      one line an event, in order; the same seed gives the same bytes
+result.json        accuracy matrices and their measures, written at the end
+costs.json         seconds of each phase and peak memory, written at the end
+checkpoints/       the last two states from which the run can be resumed
 """
 
 import json
@@ -33,8 +33,8 @@ class RunDirectory:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise write_error(path, error) from error
+        write_json(path / "settings.json", settings.model_dump(mode="json"))  # from here on it can be resumed
         write_json(path / "environment.json", environment)
-        write_json(path / "settings.json", settings.model_dump(mode="json"))
         return cls(path)
 
     @classmethod
@@ -76,7 +76,7 @@ class MetricsLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._file = open(path, "ab")
+            self._file = open(path, "ab")  # noqa: SIM115 (open for as long as the run)
         except OSError as error:
             raise write_error(path, error) from error
 

@@ -122,7 +122,7 @@ def from_file(path: Path) -> Values:
 
 
 def with_changes(values: Values, changes: Sequence[str]) -> Values:
-    """Apply `key=value` changes; dots reach into sections, and values are written as in TOML (quotes may be left out)."""
+    """Apply `key=value` changes; dots reach into sections, values are written as in TOML (quotes may be left out)."""
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals or not key.strip():

@@ -5,8 +5,8 @@
             for each batch:  method.step      (snapshot? checkpoint? asked to stop?)
         evaluate, end_task
 
-The position in these loops is data (`Position`), not a place in the program, so a run resumes anywhere between two steps
-and goes on bit for bit as if it had never stopped.
+The position in these loops is data (`Position`), not a place in the program, so a run resumes anywhere between two
+steps and goes on bit for bit as if it had never stopped.
 """
 
 import time
@@ -114,13 +114,13 @@ class Trainer:
             if position.epoch == self.settings.epochs:
                 break
             with self.clock.measure("train"):
-                self._step(task)
+                self.train_step(task)
         self._evaluate(task)
         self.method.end_task(task)
         position.next_task()
         self._checkpoint()
 
-    def _step(self, task: Task) -> None:
+    def train_step(self, task: Task) -> None:
         position = self.position
         if position.step == 0:
             self.order = self.generators["order"].permutation(len(task.train))
@@ -217,7 +217,7 @@ class Trainer:
     def _checkpoint(self) -> None:
         with self.clock.measure("checkpoint"):
             parameters = self.network.parameters
-            tensors = {f"parameters.{name}": parameters.values[name] for name in parameters.values}
+            tensors: checkpoints.Tensors = {f"parameters.{name}": parameters.values[name] for name in parameters.values}
             tensors |= {f"statistics.{name}": parameters.statistics[name] for name in parameters.statistics}
             tensors |= {f"method.{name}": array for name, array in self.method.state().items()}
             tensors["order"] = self.order

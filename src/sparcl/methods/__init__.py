@@ -1,4 +1,4 @@
-"""Continual-learning methods, one file each. Every module of this package is imported, so a new file is a new method."""
+"""Continual-learning methods, one file each. Every module here is imported, so a new file is a new method."""
 
 import importlib
 import pkgutil

@@ -42,6 +42,7 @@ class ReservoirBuffer:
         self.labels = np.zeros(capacity, np.int64)
         self.tasks = np.zeros(capacity, np.int64)
         self.logits = np.zeros((capacity, classes if keep_logits else 0), np.float32)
+        self._classes = classes
         self._augmentation = augmentation
         self._generators = generators
 
@@ -84,3 +85,5 @@ class ReservoirBuffer:
         self.seen = int(state["seen"][0])
         for name in ("images", "labels", "tasks", "logits"):
             getattr(self, name)[: len(self)] = state[name]
+        if self.seen < 0 or (self.labels < 0).any() or (self.labels >= self._classes).any():
+            raise ValueError("the buffer holds labels that the stream does not have")

@@ -1,7 +1,7 @@
 """Losses on logits: each knows its value and its derivative by the logits, which is all a network needs.
 
-    loss = cross_entropy(labels) + 0.1 * logit_mse(targets)
-    value, d_logits = loss(logits)
+loss = cross_entropy(labels) + 0.1 * logit_mse(targets)
+value, d_logits = loss(logits)
 """
 
 from collections.abc import Callable

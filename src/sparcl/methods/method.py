@@ -72,7 +72,7 @@ class Method(ABC):
         """Called before the first step of a task."""
         self.optimizer = self._new_optimizer()
 
-    def end_task(self, task: Task) -> None:
+    def end_task(self, task: Task) -> None:  # noqa: B027 (most methods do nothing here)
         """Called after the last step of a task."""
 
     def descend(self, images: NDArray[np.float32], loss: Loss) -> Logits:

@@ -1,7 +1,7 @@
 """Accuracy over a stream of tasks.
 
-R[t, i] is the accuracy (percent) on task i after learning task t; both count from 0 here. Entries that were not measured
-are NaN. The measures follow GEM (Lopez-Paz and Ranzato, 2017) and Chaudhry et al. (2018).
+R[t, i] is the accuracy (percent) on task i after learning task t; both count from 0 here. Entries that were not
+measured are NaN. The measures follow GEM (Lopez-Paz and Ranzato, 2017) and Chaudhry et al. (2018).
 """
 
 from collections.abc import Sequence
@@ -88,4 +88,6 @@ def _number(value: np.floating) -> float | None:
 
 
 def _nullable(values: NDArray[np.float64]) -> Any:
-    return np.where(np.isnan(values), None, values.astype(object)).tolist()
+    blank = values.astype(object)
+    blank[np.isnan(values)] = None
+    return blank.tolist()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 (the name by which every torch user knows it)
+import torch.nn.functional as F
 
 from sparcl.graph import Graph, Node
 from sparcl.network.parameters import FlatStore, Parameters
@@ -31,7 +31,9 @@ class TorchNetwork:
         self._in_place = {
             node.name
             for node in graph
-            if node.op == "relu" and consumers[node.inputs[0]] == 1 and graph[node.inputs[0]].op in ("batch_norm", "add")
+            if node.op == "relu"
+            and consumers[node.inputs[0]] == 1
+            and graph[node.inputs[0]].op in ("batch_norm", "add")
         }
 
     def forward(

@@ -12,7 +12,7 @@ from sparcl.files import write_text
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings
 
-HEADINGS = ("Class-IL", "Task-IL", "forgetting", "BWT", "FWT", "Class-IL raw", "Task-IL raw", "seconds", "peak MB")
+HEADINGS = ("Class-IL", "Task-IL", "forgetting", "BWT", "FWT", "Class-IL raw", "Task-IL raw", "seconds", "MB")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ def compare(directories: Sequence[RunDirectory]) -> list[Row]:
     groups: dict[str, list[tuple[Settings, RunDirectory]]] = {}
     for directory in directories:
         if directory.result() is None:
-            raise SparclError(f"{directory.path} is not finished. Continue it with: sparcl run --resume {directory.path}")
+            raise SparclError(
+                f"{directory.path} is not finished. Continue it with: sparcl run --resume {directory.path}"
+            )
         settings = directory.settings()
         key = settings.model_copy(update={"seed": 0}).model_dump_json()
         groups.setdefault(key, []).append((settings, directory))
@@ -80,7 +82,9 @@ def markdown(rows: Sequence[Row], command: str) -> str:
     ]
     for row in rows:
         seeds = ", ".join(map(str, row.seeds))
-        lines.append(f"| {row.settings.method.name} | {row.settings.buffer_size} | {seeds} | " + " | ".join(row.cells) + " |")
+        lines.append(
+            f"| {row.settings.method.name} | {row.settings.buffer_size} | {seeds} | " + " | ".join(row.cells) + " |"
+        )
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     lines += ["", f"Protocol: {describe_protocol(rows)}.", "", f"Written on {today} by `{command}`."]
     return "\n".join(lines)
@@ -103,7 +107,9 @@ def describe_protocol(rows: Sequence[Row]) -> str:
     if snapshots != "0":
         steps = each(lambda s: s.evaluation.snapshot_steps)
         calibrated = "with" if rows[0].settings.evaluation.bn_recalibration else "without"
-        parts.append(f"accuracies are means of {snapshots} snapshots over the last {steps} steps, {calibrated} BN recalibration")
+        parts.append(
+            f"accuracies are means of {snapshots} snapshots over the last {steps} steps, {calibrated} BN recalibration"
+        )
         parts.append("raw: the single evaluation after the last step, without recalibration")
     return "; ".join(parts)
 

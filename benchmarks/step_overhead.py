@@ -1,0 +1,158 @@
+"""What our loop costs over the same training step written by hand in torch.
+
+    python -m benchmarks.step_overhead [--width 20] [--repeats 25]
+
+Both sides train DER++ on the same synthetic 32x32 images with the same batch sizes, in channels-last order, including
+augmentation (by hand: with torch operations on the whole batch), replay, the update, and adding to the buffer. They run
+interleaved in one process; the ratio of the medians is printed. The claim: at most 1.03.
+"""
+
+import argparse
+import itertools
+import statistics
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from sparcl.data import Augmentation, Samples, Stream, Task
+from sparcl.learning.run_directory import MetricsLog, RunDirectory
+from sparcl.learning.settings import resolve
+from sparcl.learning.trainer import Trainer
+
+CLASSES, IMAGES, BATCH, BUFFER = 10, 4096, 32, 500
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2615)
+
+
+class Block(nn.Module):
+    def __init__(self, into: int, out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(into, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out)
+        self.conv2, self.bn2 = nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out)
+        self.shortcut = nn.Identity()
+        if stride != 1:
+            self.shortcut = nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x), inplace=True)
+
+
+class ResNet18(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv, self.bn = nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
+        widths = [width << stage for stage in range(4)]
+        blocks = [Block(width, width, 1), Block(width, width, 1)]
+        for into, out in itertools.pairwise(widths):
+            blocks += [Block(into, out, 2), Block(out, out, 1)]
+        self.blocks, self.fc = nn.Sequential(*blocks), nn.Linear(widths[-1], CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.blocks(F.relu(self.bn(self.conv(x)), inplace=True)).mean((2, 3)))
+
+
+class ByHand:
+    """DER++ as one would write it directly in torch."""
+
+    def __init__(self, width: int, images: np.ndarray, labels: np.ndarray) -> None:
+        self.images, self.labels = torch.from_numpy(images), torch.from_numpy(labels)
+        self.model = ResNet18(width).to(memory_format=torch.channels_last)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.03)
+        self.mean, self.std = (torch.tensor(v).view(1, 3, 1, 1) * 255 for v in (MEAN, STD))
+        self.buffer_images = torch.zeros(BUFFER, 3, 32, 32, dtype=torch.uint8)
+        self.buffer_labels, self.buffer_logits = torch.zeros(BUFFER, dtype=torch.long), torch.zeros(BUFFER, CLASSES)
+        self.seen = 0
+
+    def prepare(self, images: torch.Tensor) -> torch.Tensor:
+        """One crop and one flip for the whole batch: cheaper than ours, which draws for each image."""
+        dy, dx = torch.randint(0, 9, (2,)).tolist()
+        x = F.pad(images, (4, 4, 4, 4))[:, :, dy : dy + 32, dx : dx + 32]
+        x = x.flip(3) if torch.rand(()) < 0.5 else x
+        return ((x.float() - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+
+    def replay(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        chosen = torch.randperm(min(self.seen, BUFFER))[:BATCH]
+        return self.prepare(self.buffer_images[chosen]), self.buffer_labels[chosen], self.buffer_logits[chosen]
+
+    def step(self) -> None:
+        chosen = torch.randint(0, IMAGES, (BATCH,))
+        originals, labels = self.images[chosen], self.labels[chosen]
+        self.optimizer.zero_grad()
+        logits = self.model(self.prepare(originals))
+        loss = F.cross_entropy(logits, labels)
+        loss.backward()
+        if self.seen:
+            images, _, stored = self.replay()
+            (0.2 * F.mse_loss(self.model(images), stored)).backward()
+            images, replayed, _ = self.replay()
+            (0.5 * F.cross_entropy(self.model(images), replayed)).backward()
+        self.optimizer.step()
+        loss.item()
+        for sample in range(BATCH):
+            slot = self.seen if self.seen < BUFFER else int(torch.randint(0, self.seen + 1, ()))
+            self.seen += 1
+            if slot < BUFFER:
+                self.buffer_images[slot] = originals[sample]
+                self.buffer_labels[slot], self.buffer_logits[slot] = labels[sample], logits[sample].detach()
+
+
+class Silent:
+    def started(self, *_: object) -> None: ...
+    def stepped(self, *_: object) -> None: ...
+    def evaluated(self, *_: object) -> None: ...
+
+
+def our_trainer(width: int, images: np.ndarray, labels: np.ndarray, directory: Path) -> tuple[Trainer, Task]:
+    samples = Samples(images, np.arange(IMAGES), labels)
+    task = Task(0, range(CLASSES), samples, samples, None)
+    names = tuple(str(label) for label in range(CLASSES))
+    stream = Stream("synthetic", names, (3, 32, 32), (task,), Augmentation(4, True, MEAN, STD))
+    settings = resolve(
+        {"dataset": "cifar10", "method": "derpp", "width": width, "buffer_size": BUFFER, "checkpoint": {"minutes": 1e6}}
+    )
+    trainer = Trainer(settings, stream, RunDirectory(directory), Silent())
+    trainer.log = MetricsLog(directory / "metrics.jsonl")
+    trainer.method.begin_task(task)
+    return trainer, task
+
+
+def measure(width: int, repeats: int) -> None:
+    generator = np.random.default_rng(0)
+    images = generator.integers(0, 256, (IMAGES, 3, 32, 32), np.uint8)
+    labels = generator.integers(0, CLASSES, IMAGES)
+    by_hand = ByHand(width, images, labels)
+    with TemporaryDirectory() as directory:
+        trainer, task = our_trainer(width, images, labels, Path(directory))
+        seconds: dict[str, list[float]] = {"by hand": [], "sparcl": []}
+        for repeat in range(repeats + 3):
+            for name, step in (("by hand", by_hand.step), ("sparcl", lambda: trainer.train_step(task))):
+                start = time.perf_counter()
+                step()
+                if repeat >= 3:  # the first ones warm up
+                    seconds[name].append(time.perf_counter() - start)
+    ours, theirs = statistics.median(seconds["sparcl"]), statistics.median(seconds["by hand"])
+    spread = {name: np.quantile(values, [0.25, 0.75]) * 1e3 for name, values in seconds.items()}
+    for name, (low, high) in spread.items():
+        print(
+            f"width {width:3}  {name:8} "
+            f"median {statistics.median(seconds[name]) * 1e3:8.1f} ms  ({low:.1f} to {high:.1f})"
+        )
+    print(f"width {width:3}  ratio sparcl / by hand: {ours / theirs:.3f}  (claim: at most 1.03)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--width", type=int, nargs="*", default=[20, 64])
+    parser.add_argument("--repeats", type=int, default=25)
+    options = parser.parse_args()
+    for width in options.width:
+        measure(width, options.repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""sparcl data: see which datasets there are, fetch them, check them."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
+from rich.table import Table
+
+from sparcl.data.check import take_inventory
+from sparcl.data.download import ARCHIVES, fetch_dataset
+from sparcl.data.load import DATASETS, decoding_options, find_source
+from sparcl.data.source import Progress, Source
+from sparcl.data.store import data_directory
+from sparcl.errors import SparclError
+
+app = typer.Typer(help="See, fetch and check datasets.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The dataset, as `sparcl data list` names it.")]
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A bar on the terminal for everything that reports its progress as (what, done, total)."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total or None)
+
+        yield report
+
+
+def _console() -> Console:
+    # Names of files and classes are shown as they are: "[red]" is a legal name of a folder.
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+@app.command("list")
+def list_datasets() -> None:
+    """Show every dataset: its size, how it is cut into tasks, and whether its files are here.
+
+    Example: sparcl data list
+    """
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "classes", "tasks", "pixels", "files", "what it is"):
+        table.add_column(heading, overflow="fold")
+    places = {}
+    for source in DATASETS.values():
+        classes = source.classes
+        tasks = str(-(-classes // source.classes_per_task)) if classes else "yours"
+        side = f"{source.image_size}x{source.image_size}" if source.image_size else "yours"
+        state, place = _files(source)
+        if place:
+            places[source.name] = place
+        table.add_row(source.name, str(classes or "yours"), tasks, side, state, source.description)
+    console = _console()
+    console.print(table)
+    for name, place in places.items():
+        console.print(f"{name} is at {place}.", soft_wrap=True)
+    console.print(f"Files are looked for under {data_directory()} (set SPARCL_DATA to change that).", soft_wrap=True)
+
+
+def _files(source: Source) -> tuple[str, Path | None]:
+    """Whether the files of a source are here, and where."""
+    if source.image_size is None:
+        return "yours", None
+    try:
+        tree = source.files(None)
+    except SparclError:
+        return "not here", None
+    return ("here", tree.location) if tree else ("in the package", None)
+
+
+@app.command("get")
+def get_dataset(
+    name: Name,
+    root: Annotated[Path | None, typer.Option(help="Where to put it; default: the data directory.")] = None,
+) -> None:
+    """Fetch a dataset. A download that broke off goes on where it stopped.
+
+    Example: sparcl data get cifar10
+    """
+    source = find_source(name)
+    console = _console()
+    if name not in ARCHIVES:
+        raise SparclError(f"{name} needs no download: {source.description}.")
+    folder = root or data_directory() / name
+    with contextlib.suppress(SparclError):
+        tree = source.files(folder)
+        console.print(f"{source.title} is already at {tree.location if tree else folder}.", soft_wrap=True)
+        return
+    with progress_bar() as progress:
+        path = fetch_dataset(name, folder, progress, say=lambda line: console.print(line, soft_wrap=True))
+    console.print(f"{source.title} is at {path}. Check it with `sparcl data check {name}`.", soft_wrap=True)
+
+
+@app.command("check")
+def check_dataset(
+    name: Name,
+    root: Annotated[Path | None, typer.Option(help="Where the files are; default: the data directory.")] = None,
+    image_size: Annotated[int | None, typer.Option(help="For image folders: the side to resize to.")] = None,
+) -> None:
+    """Decode every image of a dataset and count what is there. The first file that is wrong is named.
+
+    Examples: sparcl data check cifar10
+
+    sparcl data check folder --root ~/photos
+    """
+    source = find_source(name)
+    with progress_bar() as progress:
+        found = take_inventory(source, root, decoding_options(source, image_size, test_share=0.2), progress)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("class", "train", "test"):
+        table.add_column(heading)
+    for row in zip(found.class_names, found.train, found.test, strict=True):
+        table.add_row(*map(str, row))
+    table.add_row("all", str(found.train.sum()), str(found.test.sum()))
+    console = _console()
+    console.print(table)
+    channels, height, width = found.image_shape
+    place = found.location or "the package"
+    console.print(f"{source.title} in {place} is complete: {channels}x{height}x{width} images.", soft_wrap=True)

@@ -1,0 +1,81 @@
+import pytest
+
+from sparcl.errors import SparclError
+from sparcl.learning.settings import from_file, from_preset, resolve, with_changes
+
+
+def settings_of(preset, *changes, protocol="full"):
+    return resolve(with_changes({**from_preset(preset), "protocol": protocol}, changes))
+
+
+def test_defaults_come_from_protocol_and_method():
+    settings = settings_of("cifar10/derpp")
+    assert (settings.width, settings.epochs, settings.batch_size) == (64, 50, 32)
+    assert settings.method.hyperparameters() == {"learning_rate": 0.03, "weight_decay": 0.0, "alpha": 0.2, "beta": 0.5}
+
+
+def test_tuned_values_follow_the_buffer_size_and_yield_to_the_user():
+    assert settings_of("cifar10/derpp", "buffer_size=200").method.hyperparameters()["alpha"] == 0.1
+    assert settings_of("cifar10/derpp", "method.alpha=0.7").method.hyperparameters()["alpha"] == 0.7
+
+
+def test_changes_reach_into_sections_and_may_name_another_method():
+    settings = settings_of("cifar10/derpp", "data.tasks=2", "evaluation.bn_recalibration=true", protocol="reduced")
+    assert (settings.data.tasks, settings.data.images_per_task) == (2, 5000)
+    assert settings.evaluation.bn_recalibration
+    assert settings_of("digits/derpp", "data.class_order=shuffled").data.class_order == "shuffled"
+    assert settings_of("digits/derpp", "method=er").method.name == "er"
+
+
+def test_settings_survive_their_own_json():
+    settings = settings_of("cifar10/derpp", "seed=3", "method.beta=0.25", protocol="reduced")
+    assert resolve(settings.model_dump(mode="json")) == settings
+
+
+def test_a_toml_file_describes_a_run(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('dataset = "digits"\nseed = 4\n[method]\nname = "derpp"\nalpha = 0.5\n[data]\ntasks = 2\n')
+    settings = resolve(from_file(path))
+    assert (settings.seed, settings.data.tasks, settings.method.hyperparameters()["alpha"]) == (4, 2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("epoch=3", "no setting called 'epoch'; did you mean 'epochs'?"),
+        ("evaluation.snapshot=3", "no setting called 'evaluation.snapshot'; did you mean 'snapshots'?"),
+        ("method.aplha=3", "no setting called 'method.aplha'; did you mean 'alpha'?"),
+        ("method=derp", "no method called 'derp'; did you mean"),
+        ("dataset=cifar", "no data set called 'cifar'; did you mean 'cifar10'?"),
+        ("protocol=reduzed", "no protocol of digits called 'reduzed'"),
+        ("model=resnet", "no model called 'resnet'"),
+        ("epochs=many", "The setting epochs = 'many' is wrong"),
+        ("epochs=0", "The setting epochs = 0 is wrong: input should be greater than or equal to 1"),
+        ("method.alpha=nan", "The setting method.alpha = nan is wrong"),
+        ("data=3", "The setting data = 3 is wrong"),
+        ("data.class_order=random", "The setting data.class_order = 'random' is wrong"),
+        ("evaluation.split=validation", "add data.validation=0.1"),
+        ("epochs", "is not a setting: write key=value"),
+    ],
+)
+def test_every_mistake_gets_one_line(change, expected):
+    with pytest.raises(SparclError) as caught:
+        settings_of("digits/derpp", change)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"epochs = ", b"\xff\xfe", b"seed = 1\n", b"method = 3\n"])
+def test_a_bad_file_gets_one_line(tmp_path, content):
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    with pytest.raises(SparclError) as caught:
+        resolve(from_file(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_name_that_is_no_preset(tmp_path):
+    with pytest.raises(SparclError, match="could not be read"):
+        from_file(tmp_path / "none.toml")
+    with pytest.raises(SparclError, match="DATASET/METHOD"):
+        from_preset("digits")

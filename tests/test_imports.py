@@ -1,0 +1,56 @@
+"""Imports point one way: a room may only use the rooms below it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "sparcl"
+FREE = {"errors", "files", "generators", "_engine", ""}  # used by everyone
+ALLOWED = {
+    "data": set(),
+    "metrics": set(),
+    "graph": set(),
+    "network": {"graph"},
+    "methods": {"data", "network"},
+    "sparsity": {"network", "graph"},
+    "learning": {"data", "metrics", "graph", "network", "methods", "sparsity"},
+    "report": {"learning", "metrics"},
+    "cli": {"data", "metrics", "graph", "network", "methods", "sparsity", "learning", "report"},
+}
+
+
+def rooms_imported_by(file: Path) -> set[str]:
+    modules: list[str] = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "sparcl":
+            modules += [f"sparcl.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.append(node.module)
+    return {module.split(".")[1] for module in modules if module.startswith("sparcl.")}
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_a_room_imports_only_the_rooms_below_it(room):
+    for file in (SOURCE / room).glob("*.py"):
+        used = rooms_imported_by(file) - FREE - {room, "__version__"}
+        assert used <= ALLOWED[room], f"{file} imports from {used - ALLOWED[room]}"
+
+
+def test_every_room_is_listed():
+    rooms = {path.parent.name for path in SOURCE.glob("*/*.py")}
+    assert rooms <= set(ALLOWED)
+    assert all(rooms_imported_by(file) <= FREE for file in SOURCE.glob("*.py"))
+
+
+def test_the_core_does_not_import_torch():
+    """A device has no torch: only the torch backend may import it at the top of a file."""
+    for file in SOURCE.rglob("*.py"):
+        if file == SOURCE / "network" / "torch.py":
+            continue
+        top_level = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = [alias.name for node in top_level if isinstance(node, ast.Import) for alias in node.names]
+        names += [node.module or "" for node in top_level if isinstance(node, ast.ImportFrom)]
+        assert not any(name.split(".")[0] == "torch" for name in names), file
