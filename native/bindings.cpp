@@ -1,4 +1,5 @@
-// The Python module sparcl._engine. It checks every size and index, releases the GIL, and calls a kernel: no logic here.
+// The Python module sparcl._engine. It checks every size and index, releases the GIL, and calls a kernel: no logic
+// here.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -32,10 +33,12 @@ void augment(Array<const uint8_t, 4> images, Array<const int64_t, 1> positions, 
   const int64_t batch = static_cast<int64_t>(positions.shape(0));
   const int64_t stored = static_cast<int64_t>(images.shape(0));
   require(output.shape(0) == positions.shape(0), "augment: output and positions differ in length");
-  for (size_t d = 1; d < 4; ++d) require(output.shape(d) == images.shape(d), "augment: output and images differ in shape");
+  for (size_t d = 1; d < 4; ++d)
+    require(output.shape(d) == images.shape(d), "augment: output and images differ in shape");
   require(shifts.shape(0) == positions.shape(0) && shifts.shape(1) == 2, "augment: shifts must be [batch, 2]");
   require(flips.shape(0) == positions.shape(0), "augment: flips must be [batch]");
-  require(mean.shape(0) == images.shape(1) && scale.shape(0) == images.shape(1), "augment: one mean and scale a channel");
+  require(mean.shape(0) == images.shape(1) && scale.shape(0) == images.shape(1),
+          "augment: one mean and scale a channel");
   for (int64_t i = 0; i < batch; ++i) {
     require(positions.data()[i] >= 0 && positions.data()[i] < stored, "augment: a position lies outside the images");
   }

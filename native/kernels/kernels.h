@@ -2,7 +2,8 @@
 //
 // Rules for code behind this header (native/kernels/*):
 //   * plain pointers and sizes, checked by the caller (native/bindings.cpp);
-//   * no std:: templates: the linker merges their weak symbols between instruction sets, and an AVX-512 copy could end up
+//   * no std:: templates: the linker merges their weak symbols between instruction sets, and an AVX-512 copy could end
+//   up
 //     running on a machine without AVX-512.
 #pragma once
 

@@ -100,7 +100,8 @@ def decoded(tmp_path: Path, content: bytes, size: int = 8) -> NDArray[np.int64]:
         (tmp_path / "one" / name).mkdir(parents=True)
         for number in range(2):
             (tmp_path / "one" / name / f"{number}.img").write_bytes(content)
-    return load(tmp_path / "one", image_size=size).tasks[0].train.images[0].astype(np.int64)
+    image: NDArray[np.int64] = load(tmp_path / "one", image_size=size).tasks[0].train.images[0].astype(np.int64)
+    return image
 
 
 def saved(image: Image.Image, kind: str, **options: object) -> bytes:
@@ -219,7 +220,7 @@ def test_too_few(class_folders: Path, tmp_path: Path) -> None:
 
 
 def test_wrong_roots(tmp_path: Path) -> None:
-    refused(None, "'folder' needs a root")
+    refused(None, "'folder' needs data.root=PATH")
     refused(tmp_path / "nowhere", "does not exist")
     (tmp_path / "list.csv").write_text("a,b")
     refused(tmp_path / "list.csv", "neither a folder nor a .zip")

@@ -79,6 +79,15 @@ def test_a_member_twice(tmp_path: Path) -> None:
     refused(tarred(tmp_path / "a.tar.gz", twice), "holds a.png twice")
 
 
+def test_a_member_without_a_name(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "a.zip", [("a", b"1")])
+    content = bytearray(path.read_bytes())
+    entry = content.index(b"PK\x01\x02")
+    content[entry + 28], content[entry + 30] = 0, 1  # its name becomes an extra field
+    path.write_bytes(content)
+    refused(path, "has a member without a name")
+
+
 def test_encrypted(tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.zip", [("a.png", b"1")])
     content = bytearray(path.read_bytes())

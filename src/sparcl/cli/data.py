@@ -1,39 +1,24 @@
 """sparcl data: see which datasets there are, fetch them, check them."""
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
+from sparcl.cli.display import progress_bar
 from sparcl.data.check import take_inventory
 from sparcl.data.download import ARCHIVES, fetch_dataset
 from sparcl.data.load import DATASETS, decoding_options, find_source
-from sparcl.data.source import Progress, Source
+from sparcl.data.source import Source
 from sparcl.data.store import data_directory
 from sparcl.errors import SparclError
 
 app = typer.Typer(help="See, fetch and check datasets.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The dataset, as `sparcl data list` names it.")]
-
-
-@contextlib.contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A bar on the terminal for everything that reports its progress as (what, done, total)."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def report(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total or None)
-
-        yield report
 
 
 def _console() -> Console:

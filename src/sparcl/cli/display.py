@@ -1,9 +1,8 @@
 """What a person sees while a run goes on."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -16,6 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from sparcl.data import Progress as DataProgress
 from sparcl.data import Stream
 from sparcl.learning.position import Position
 from sparcl.learning.settings import Settings
@@ -68,28 +68,20 @@ class Display:
         self._console.print(
             f"learned {names}: Class-IL {_mean(class_il):.1f}%, Task-IL {_mean(task_il):.1f}% over all tasks so far",
             highlight=False,
+            markup=False,
         )
 
 
 @contextlib.contextmanager
-def loading(dataset: str, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar for reading a data set the first time; it appears only if there is something to decode."""
+def progress_bar(quiet: bool = False) -> Iterator[DataProgress]:
+    """A bar for everything that reports its progress as (what, done, total); it vanishes when all is done."""
     console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=quiet or not console.is_terminal,
-    ) as progress:
-        bars: dict[str, Any] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
 
         def report(what: str, done: int, total: int) -> None:
-            if what not in bars:
-                bars[what] = progress.add_task(f"{dataset}: {what}", total=total)
-            progress.update(bars[what], completed=done, total=total)
+            bar.update(task, description=what, completed=done, total=total or None)
 
         yield report
 

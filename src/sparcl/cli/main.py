@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from sparcl.cli import compare, doctor, inspect, presets, run
+from sparcl.cli import compare, data, doctor, inspect, presets, run
 from sparcl.errors import SparclError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app.command(name="compare")(compare.compare)
 app.command(name="inspect")(inspect.inspect)
 app.command(name="presets")(presets.presets)
 app.command(name="doctor")(doctor.doctor)
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:

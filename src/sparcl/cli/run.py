@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from sparcl.cli.compare import print_rows
-from sparcl.cli.display import Display, loading
+from sparcl.cli.display import Display, progress_bar
 from sparcl.data import Stream, load_stream
 from sparcl.errors import SparclError
 from sparcl.files import locked
@@ -88,7 +88,7 @@ def _settings(preset: str | None, protocol: str | None, changes: list[str]) -> s
 
 def _load(chosen: settings.Settings, quiet: bool) -> Stream:
     options = chosen.data.model_dump()
-    with loading(chosen.dataset, quiet) as progress:
+    with progress_bar(quiet) as progress:
         return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
 
 

@@ -134,7 +134,7 @@ def _write_store(target: Path, contents: Contents, progress: Progress | None) ->
         meta["mean"], meta["std"] = statistics.result()
         files.write_json(partial / "meta.json", meta)
         partial.rename(target)
-        _sync(target.parent)
+        files.sync(target.parent)
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
         if isinstance(error, OSError):
@@ -165,14 +165,5 @@ def _write_split(
     with open(directory / f"{name}_labels.npy", "wb") as file:
         np.lib.format.write_array(file, labels, allow_pickle=False)
     for kind in ("images", "labels"):
-        _sync(directory / f"{name}_{kind}.npy")
+        files.sync(directory / f"{name}_{kind}.npy")
     return {"count": split.count, "labels": _checksum(labels)}
-
-
-def _sync(path: Path) -> None:
-    """Make the content of a file, or the renames in a directory, survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,9 @@ BLOCK_IMAGES = 512
 JOB_IMAGES = 32
 """How many pictures a thread takes at a time; handing over small ones singly costs more than decoding them."""
 MOST_THREADS = 4
+
+# Pillow logs some kinds of damage; our one line says it, and a log line of its own would only be noise beside it.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 Prepare = Callable[[Image.Image], Image.Image]
 """Turns an opened picture into one that has the wanted size."""

@@ -4,7 +4,6 @@ An archive is never unpacked here: its members are read one at a time and only u
 that points outside nor a small archive that expands without end can do harm. Links and special files are refused.
 """
 
-import itertools
 import os
 import stat
 import tarfile
@@ -56,9 +55,6 @@ class Tree(ABC):
         """How messages refer to one file."""
         return f"{self.location}: {shown(name)}"
 
-    def _missing(self, name: str) -> SparclError:
-        return SparclError(f"{self.where(name)} is missing.")
-
     def read_text(self, name: str) -> str:
         try:
             return self.read(name).decode()
@@ -75,7 +71,9 @@ class FolderTree(Tree):
         try:
             _walk(str(folder), "", self._folders, stamps)
         except OSError as error:
-            raise SparclError(f"{error.filename or folder} could not be read: {error.strerror or error}.") from error
+            raise SparclError(
+                f"{shown(str(error.filename or folder))} could not be read: {error.strerror or error}."
+            ) from error
         super().__init__(folder, sorted(stamps))
         self._names = [name for name, _, _ in self.stamps]
 
@@ -120,61 +118,70 @@ def _walk(folder: str, prefix: str, folders: list[str], stamps: list[Stamp]) -> 
                 raise SparclError(f"{shown(entry.path)} is a link or a special file. Put the real file there.")
 
 
-class ZipTree(Tree):
-    """The members of a .zip archive."""
+class ArchiveTree(Tree):
+    """An archive, known by its own stamp. Its members are listed only when they are asked for, which takes seconds for
+    a large one; a dataset that is in the cache never asks."""
 
     def __init__(self, path: Path) -> None:
         try:
-            self._archive = zipfile.ZipFile(path)
-            stamps = [_stamp(path)]
-        except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
+            status = path.stat()
+        except OSError as error:
             raise _broken(path, error) from error
-        super().__init__(path, stamps)
-        members = self._archive.infolist()
-        for member in members:
-            _refuse_escape(path, member.filename)
-            if stat.S_ISLNK(member.external_attr >> 16):
-                raise SparclError(
-                    f"{self.where(member.filename)} is a link. Pack the archive again with the real files."
-                )
-            if member.flag_bits & 1:
-                raise SparclError(f"{self.where(member.filename)} is encrypted. Pack the archive without a password.")
-        _refuse_bomb(path, sum(member.file_size for member in members))
-        wanted = [member for member in members if not _has_junk(member.filename)]
-        self._names = sorted(member.filename for member in wanted if not member.is_dir())
-        self._folders = [member.filename.rstrip("/") for member in wanted if member.is_dir()]
-        _refuse_duplicates(path, self._names)
+        super().__init__(path, [(path.name, status.st_size, status.st_mtime_ns)])
+
+    def _missing(self, name: str) -> SparclError:
+        return SparclError(f"{self.where(name)} is missing.")
+
+
+class ZipTree(ArchiveTree):
+    """The members of a .zip archive, read where they are."""
 
     @property
     def names(self) -> list[str]:
-        return self._names
+        return [name for name in self._members if not name.endswith("/")]
 
     @property
     def folders(self) -> list[str]:
-        return self._folders
+        return [name.rstrip("/") for name in self._members if name.endswith("/")]
 
     def read(self, name: str) -> bytes:
-        if name not in self._archive.NameToInfo:
+        if name not in self._members:
             raise self._missing(name)
         try:
-            with self._archive.open(name) as member:
+            with self._archive.open(self._members[name]) as member:
                 content = member.read(FILE_LIMIT + 1)
         except (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError, OSError, ValueError) as error:
             raise _broken(self.location, error, name) from error
         return _within_limit(content, self.where(name))
 
-
-class TarTree(Tree):
-    """The members of a .tar archive, held in memory: a compressed one can only be read from front to back.
-
-    That takes seconds, so it is put off until a member is asked for; a dataset that is in the cache never asks.
-    """
-
-    def __init__(self, path: Path) -> None:
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
         try:
-            super().__init__(path, [_stamp(path)])
-        except OSError as error:
-            raise _broken(path, error) from error
+            return zipfile.ZipFile(self.location)
+        except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
+            raise _broken(self.location, error) from error
+
+    @cached_property
+    def _members(self) -> dict[str, zipfile.ZipInfo]:
+        path, members, total = self.location, dict[str, zipfile.ZipInfo](), 0
+        for member in sorted(self._archive.infolist(), key=lambda member: member.filename):
+            name = member.filename
+            _refuse_escape(path, name)
+            if stat.S_ISLNK(member.external_attr >> 16):
+                raise SparclError(f"{self.where(name)} is a link. Pack the archive again with the real files.")
+            if member.flag_bits & 1:
+                raise SparclError(f"{self.where(name)} is encrypted. Pack the archive without a password.")
+            if name in members:
+                raise SparclError(f"{path} holds {shown(name)} twice. Pack it again.")
+            total += member.file_size
+            if not _has_junk(name):
+                members[name] = member
+        _refuse_bomb(path, total)
+        return members
+
+
+class TarTree(ArchiveTree):
+    """The members of a .tar archive, held in memory: a compressed one can only be read from front to back."""
 
     @property
     def names(self) -> list[str]:
@@ -239,11 +246,6 @@ def _has_junk(name: str) -> bool:
     return any(_is_junk(part) for part in PurePosixPath(name).parts)
 
 
-def _stamp(path: Path) -> Stamp:
-    status = path.stat()
-    return path.name, status.st_size, status.st_mtime_ns
-
-
 def _within_limit(content: bytes, where: str) -> bytes:
     if len(content) > FILE_LIMIT:
         raise SparclError(f"{where} is larger than {FILE_LIMIT >> 20} MB, which no image of a dataset is. Remove it.")
@@ -252,6 +254,8 @@ def _within_limit(content: bytes, where: str) -> bytes:
 
 def _refuse_escape(path: Path, name: str) -> None:
     parts = name.replace("\\", "/").split("/")
+    if not name:
+        raise SparclError(f"{path} is refused: it has a member without a name.")
     if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "\0" in name:
         raise SparclError(f"{path} is refused: its member {name!r} points outside the archive.")
 
@@ -259,12 +263,6 @@ def _refuse_escape(path: Path, name: str) -> None:
 def _refuse_bomb(path: Path, expanded: int) -> None:
     if expanded > EXPANSION_ALLOWANCE + EXPANSION_LIMIT * path.stat().st_size:
         raise SparclError(f"{path} is refused: it would expand to more than {EXPANSION_LIMIT} times its size.")
-
-
-def _refuse_duplicates(path: Path, names: list[str]) -> None:
-    for name, following in itertools.pairwise(names):
-        if name == following:
-            raise SparclError(f"{path} holds {shown(name)} twice. Pack it again.")
 
 
 def _broken(path: Path, error: Exception, name: str | None = None) -> SparclError:

@@ -1,0 +1,175 @@
+"""The command line, run as a user runs it."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+QUICK = ["--set", "data.tasks=2", "--set", "epochs=1", "--set", "width=4", "--quiet"]
+
+
+def sparcl(*arguments, **options):
+    command = [sys.executable, "-m", "sparcl.cli.main", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+
+
+def refused(finished, *expected):
+    """Exactly one line that says what is wrong, and a non-zero exit."""
+    assert finished.returncode == 1, finished
+    assert len(finished.stderr.splitlines()) == 1, finished.stderr
+    for text in expected:
+        assert text in finished.stderr
+    return True
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory) -> Path:
+    directory = tmp_path_factory.mktemp("runs") / "one"
+    finished = sparcl("run", "digits/er", *QUICK, "--out", directory, "--json")
+    assert finished.returncode == 0, finished.stderr
+    report = json.loads(finished.stdout)
+    assert report["directory"] == str(directory)
+    assert 0 <= report["result"]["class_il"]["average"] <= report["result"]["task_il"]["average"] <= 100
+    assert report["costs"]["peak_memory_mb"] > 0
+    assert finished.stderr == ""
+    return directory
+
+
+def test_a_run_directory_holds_what_the_readme_says(finished_run):
+    names = {path.name for path in finished_run.iterdir()}
+    assert names == {
+        *("settings.json", "environment.json", "metrics.jsonl", "result.json", "costs.json", "checkpoints"),
+    }
+    events = [json.loads(line) for line in (finished_run / "metrics.jsonl").read_text().splitlines()]
+    assert [event["event"] for event in events] == ["untrained", "epoch", "task", "epoch", "task"]
+    result = json.loads((finished_run / "result.json").read_text())
+    assert len(result["class_il"]["rows"]) == len(result["task_il"]["rows"]) == 2
+    assert result["class_il"]["rows"][1] == events[-1]["class_il"]
+    costs = json.loads((finished_run / "costs.json").read_text())
+    assert set(costs["seconds"]) == {"train", "evaluate", "checkpoint"}
+
+
+def test_a_finished_run_is_not_run_again(finished_run):
+    before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
+    finished = sparcl("run", "--resume", finished_run)
+    assert finished.returncode == 0
+    assert "finished already" in finished.stdout
+    assert {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")} == before
+
+
+def test_compare_merges_seeds_and_writes_into_a_document(finished_run, tmp_path):
+    other = tmp_path / "other"
+    sparcl("run", "digits/er", *QUICK, "--set", "seed=5", "--out", other)
+    document = tmp_path / "page.md"
+    document.write_text("before\n<!-- begin here -->\nold\n<!-- end here -->\nafter\n")
+    finished = sparcl("compare", finished_run, other, "--into", document, "--section", "here", "--json")
+    (row,) = json.loads(finished.stdout)
+    assert row["seeds"] == [0, 5]
+    assert "±" in row["Class-IL"]
+    text = document.read_text()
+    assert text.startswith("before\n<!-- begin here -->\n| method")
+    assert text.endswith("<!-- end here -->\nafter\n")
+    assert f"| er | 100 | 0, 5 | {row['Class-IL']} |" in text
+    assert "old" not in text
+    assert refused(sparcl("compare", other, "--into", document, "--section", "there"), "has no section 'there'")
+    assert refused(sparcl("compare", tmp_path), "is not a run directory")
+
+
+def test_inspect_prints_the_papers_network():
+    finished = sparcl("inspect", "resnet18", "--json")
+    network = json.loads(finished.stdout)
+    assert (network["parameters"], network["macs"]) == (11_173_962, 555_422_720)
+    table = sparcl("inspect", "convnet", "--width", "4").stdout
+    assert "classifier" in table
+    assert refused(sparcl("inspect", "resnet"), "no model called 'resnet'")
+
+
+def test_doctor_and_presets_tell_what_is_there(tmp_path):
+    report = json.loads(sparcl("doctor", "--json", env=os.environ | {"SPARCL_DATA": str(tmp_path)}).stdout)
+    assert report["instruction_set"] in report["available_instruction_sets"]
+    assert "sparcl data get cifar10" in report["missing"]["sparcl run cifar10/..."]
+    assert "digits/derpp" in sparcl("presets").stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["data"], ["data", "get"], ["compare"], ["inspect"], ["doctor"]])
+def test_every_command_explains_itself(command):
+    finished = sparcl(*command, "--help")
+    assert finished.returncode == 0
+    assert "Usage" in finished.stdout
+
+
+def test_mistakes_get_one_line(tmp_path, finished_run):
+    nothing = env_without_data(tmp_path)
+    assert refused(sparcl("run"), "sparcl run digits/derpp")
+    assert refused(sparcl("run", "digits/derpp", "--set", "epoch=3"), "did you mean 'epochs'?")
+    assert refused(sparcl("run", "digits/derpq"), "did you mean 'derpp'?")
+    assert refused(sparcl("run", tmp_path / "none.toml"), "could not be read")
+    assert refused(sparcl("run", "--resume", tmp_path), "is not a run directory")
+    assert refused(sparcl("run", "digits/er", "--out", finished_run), "already holds a run")
+    assert refused(sparcl("run", "digits/er", "--resume", finished_run), "give no preset")
+    assert refused(sparcl("run", "digits/er", "--with", tmp_path / "none.py"), "is not a Python file")
+    assert refused(sparcl("run", "digits/er", "--set", "data.tasks=9", "--out", tmp_path / "x"), "9")
+    assert refused(sparcl("run", "cifar10/er", "--out", tmp_path / "x", env=nothing), "sparcl data get cifar10")
+    assert refused(sparcl("run", "folder/er", "--out", tmp_path / "x"), "data.root")
+    assert not (tmp_path / "x").exists()
+
+
+def env_without_data(directory):
+    return os.environ | {"SPARCL_DATA": str(directory), "SPARCL_CACHE": str(directory / "cache")}
+
+
+def test_damaged_run_directories_get_one_line(tmp_path):
+    for content in (b"{", b"[]", b'{"method": "er", "width": "wide"}', b"\xff"):
+        (tmp_path / "settings.json").write_bytes(content)
+        assert refused(sparcl("run", "--resume", tmp_path))
+
+
+def test_without_torch_it_says_how_to_install_it(tmp_path):
+    hide = "import sys; sys.modules['torch'] = None; import importlib.util as u; find = u.find_spec\n"
+    hide += "u.find_spec = lambda name, *rest: None if name == 'torch' else find(name, *rest)\n"
+    code = hide + "from sparcl.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "run", "digits/er", "--out", str(tmp_path / "run")]
+    assert refused(subprocess.run(command, capture_output=True, text=True, check=False), "sparcl-edge[torch]")
+
+
+def test_a_loss_that_explodes_stops_the_run_with_advice(tmp_path):
+    finished = sparcl("run", "digits/sgd", *QUICK, "--set", "method.learning_rate=1e30", "--out", tmp_path / "run")
+    assert refused(finished, "Lower method.learning_rate")
+
+
+def limit_file_size(bytes_allowed):
+    """Stands in for a full disk: writes beyond the limit fail inside the operating system."""
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_allowed, bytes_allowed))
+
+    return limit
+
+
+@pytest.mark.parametrize("bytes_allowed", [0, 100, 3000])
+def test_when_the_disk_refuses_there_is_one_line_and_nothing_half_written(tmp_path, bytes_allowed):
+    """0: not even the settings fit; 100: the settings do not; 3,000: a checkpoint does not."""
+    out = tmp_path / "run"
+    finished = sparcl("run", "digits/er", *QUICK, "--out", out, preexec_fn=limit_file_size(bytes_allowed))
+    assert refused(finished, "could not be written")
+    assert not list(out.rglob("*.partial"))
+    assert not list(out.rglob("*.safetensors"))
+
+
+def test_two_processes_cannot_work_in_one_directory(tmp_path):
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "sparcl.cli.main", "run", "digits/er", "--out", str(out), "--quiet"]
+    first = subprocess.Popen(command)
+    while first.poll() is None and not (out / "metrics.jsonl").exists():
+        os.sched_yield()
+    try:
+        assert refused(sparcl("run", "--resume", out), "Another process is working in")
+    finally:
+        first.kill()
+        first.wait()
