@@ -1,5 +1,3 @@
-import os
-
 import pytest
 
 from sparcl.errors import SparclError
@@ -14,7 +12,7 @@ def test_an_error_while_writing_leaves_the_old_content(tmp_path):
         file.write(b"half of the new")
         raise RuntimeError
     assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_full_disk_is_named_as_such(tmp_path):
@@ -23,7 +21,7 @@ def test_a_full_disk_is_named_as_such(tmp_path):
     (tmp_path / "file.partial").symlink_to("/dev/full")
     with pytest.raises(SparclError, match="The disk is full"):
         write_text(path, "content")
-    assert os.listdir(tmp_path) == []
+    assert not list(tmp_path.iterdir())
     (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
     log = MetricsLog(tmp_path / "metrics.jsonl")
     with pytest.raises(SparclError, match="The disk is full"):

@@ -36,9 +36,7 @@ class ImageFolder(Source):
 
     def open(self, root: Path | None) -> Tree:
         if root is None:
-            raise SparclError(
-                "The dataset 'folder' needs data.root=PATH: the folder or .zip that holds the class folders."
-            )
+            raise SparclError("The dataset 'folder' needs data.root=PATH: a folder or .zip with the class folders.")
         if root.is_file() and root.suffix.lower() != ".zip":
             raise SparclError(
                 f"{root} is neither a folder nor a .zip archive. Pack the class folders into one of these."
