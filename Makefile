@@ -7,7 +7,7 @@ NATIVE := CMakeLists.txt $(shell find native -type f)
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo test lint format bench check-accuracy results clean
+.PHONY: setup demo test lint format bench check-accuracy clean
 
 setup: $(INSTALLED)
 

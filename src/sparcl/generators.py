@@ -9,7 +9,17 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-Purpose = Literal["initialisation", "order", "augmentation", "reservoir", "replay", "replay_augmentation"]
+Purpose = Literal[
+    "initialisation",
+    "order",
+    "augmentation",
+    "reservoir",
+    "replay",
+    "replay_augmentation",
+    "masks",
+    "importance",
+    "removal",
+]
 
 
 class Generators:

@@ -72,12 +72,17 @@ def test_compare_merges_seeds_and_writes_into_a_document(finished_run, tmp_path)
     assert row["seeds"] == [0, 5]
     assert "±" in row["Class-IL"]
     text = document.read_text()
-    assert text.startswith("before\n<!-- begin here -->\n| method")
+    assert text.startswith("before\n<!-- begin here -->\n| run")
     assert text.endswith("<!-- end here -->\nafter\n")
-    assert f"| er | 100 | 0, 5 | {row['Class-IL']} |" in text
+    assert f"| digits/er | 100 | 0, 5 | {row['Class-IL']} |" in text
     assert "old" not in text
     assert refused(sparcl("compare", other, "--into", document, "--section", "there"), "has no section 'there'")
-    assert refused(sparcl("compare", tmp_path), "is not a run directory")
+    skipped = sparcl("compare", tmp_path, other, other)
+    assert skipped.returncode == 0
+    assert "Left out" in skipped.stderr and "the same run as" in skipped.stderr
+    nothing = sparcl("compare", tmp_path)
+    assert nothing.returncode == 1
+    assert "There is no finished run" in nothing.stderr
 
 
 def test_inspect_prints_the_papers_network():
@@ -93,10 +98,16 @@ def test_doctor_and_presets_tell_what_is_there(tmp_path):
     report = json.loads(sparcl("doctor", "--json", env=os.environ | {"SPARCL_DATA": str(tmp_path)}).stdout)
     assert report["instruction_set"] in report["available_instruction_sets"]
     assert "sparcl data get cifar10" in report["missing"]["sparcl run cifar10/..."]
-    assert "digits/derpp" in sparcl("presets").stdout.replace("\n", " ")
+    presets = sparcl("presets").stdout
+    assert "tiny_imagenet" in presets and "derpp" in presets and "sparcl" in presets
+    settings = json.loads(sparcl("settings", "cifar10/sparcl-derpp-90", "--json").stdout)
+    assert (settings["sparsity"], settings["sparsifier"]["name"], settings["method"]["alpha"]) == (0.9, "sparcl", 0.2)
+    assert "samples kept for rehearsal" in sparcl("settings", "digits/er").stdout
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["data"], ["data", "get"], ["compare"], ["inspect"], ["doctor"]])
+@pytest.mark.parametrize(
+    "command", [[], ["run"], ["data"], ["data", "get"], ["compare"], ["inspect"], ["doctor"], ["cost"]]
+)
 def test_every_command_explains_itself(command):
     finished = sparcl(*command, "--help")
     assert finished.returncode == 0
@@ -173,3 +184,34 @@ def test_two_processes_cannot_work_in_one_directory(tmp_path):
     finally:
         first.kill()
         first.wait()
+
+
+def test_tables_are_never_cut(finished_run):
+    """At 80 columns every name and number is whole; a run's own table fits without wrapping."""
+    narrow = os.environ | {"COLUMNS": "80"}
+    shown = sparcl("compare", finished_run, env=narrow).stdout
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    for command in (["inspect", "resnet18"], ["presets"], ["settings", "digits/derpp"]):
+        assert "…" not in sparcl(*command, env=narrow).stdout
+
+
+def test_impossible_wishes_get_one_line_and_leave_nothing_behind(tmp_path):
+    out = tmp_path / "run"
+    arguments = ("run", "digits/er", "--out", out, "--set")
+    assert refused(sparcl(*arguments, "threads=99999"), "threads")
+    assert refused(sparcl(*arguments, "buffer_size=10000000000000"), "not enough memory")
+    assert refused(sparcl(*arguments, "method.learning_rate=-1"), "greater than 0")
+    assert refused(sparcl(*arguments, "sparsity=0.9"), "sparsifier=sparcl")
+    assert refused(sparcl(*arguments, "model=resnet18", "--set", "batch_size=1"), "at least 2")
+    assert refused(sparcl("doctor", env=os.environ | {"SPARCL_ISA": "bogus"}), "SPARCL_ISA=bogus is not available")
+    assert not out.exists()
+
+
+def test_a_last_batch_of_one_joins_the_one_before(tmp_path):
+    """289 images in batches of 32 leave one; ResNet on 8x8 images ends in maps of one pixel."""
+    options = ["--set", "model=resnet18", "--set", "batch_size=32", "--set", "data.tasks=1"]
+    finished = sparcl("run", "digits/sgd", *QUICK, *options, "--out", tmp_path / "run")
+    assert finished.returncode == 0, finished.stderr
+    epoch = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[1])
+    assert epoch["steps"] == 9

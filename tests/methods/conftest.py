@@ -31,7 +31,7 @@ class Bench:
     def batch(self, number: int, task: int = 0) -> Batch:
         chosen = np.arange(number * BATCH, (number + 1) * BATCH)
         images = self.augmentation.test(self.samples.images, self.samples.positions[chosen])
-        return Batch(images, self.samples.labels[chosen], task, self.samples, chosen)
+        return Batch(images, self.samples.labels[chosen], task, range(CLASSES), self.samples, chosen)
 
 
 @pytest.fixture

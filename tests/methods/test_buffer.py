@@ -19,7 +19,7 @@ def numbered_samples(count):
 def present(buffer, samples, batch_size, logits=None):
     for start in range(0, len(samples), batch_size):
         chosen = np.arange(start, min(start + batch_size, len(samples)))
-        batch = Batch(np.zeros(0, np.float32), samples.labels[chosen], start // 100, samples, chosen)
+        batch = Batch(np.zeros(0, np.float32), samples.labels[chosen], start // 100, range(0), samples, chosen)
         buffer.add(batch, None if logits is None else logits[chosen])
 
 
@@ -77,11 +77,11 @@ def test_draws_do_not_repeat_a_sample_and_are_augmented_anew():
 def test_a_restored_buffer_goes_on_identically():
     samples = numbered_samples(400)
     generators = Generators(5)
-    buffer = ReservoirBuffer(20, (1, 2, 2), 3, PLAIN, generators, keep_logits=False)
+    buffer = ReservoirBuffer(20, (1, 2, 2), 400, PLAIN, generators, keep_logits=False)
     present(buffer, samples.select(slice(0, 100)), 7)
     again_generators = Generators(99)
     again_generators.restore(generators.state())
-    again = ReservoirBuffer(20, (1, 2, 2), 3, PLAIN, again_generators, keep_logits=False)
+    again = ReservoirBuffer(20, (1, 2, 2), 400, PLAIN, again_generators, keep_logits=False)
     again.restore({name: array.copy() for name, array in buffer.state().items()})
     for both in (buffer, again):
         present(both, samples.select(slice(100, 400)), 7)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparcl.methods import cross_entropy, logit_mse, torch_loss
+from sparcl.methods.losses import joined
 
 
 def check(loss, reference, logits):
@@ -31,6 +32,20 @@ def test_losses_and_their_gradients_agree_with_autograd(batch, classes, seed, sc
     check(
         cross_entropy(labels) + 0.3 * logit_mse(targets),
         lambda z: F.cross_entropy(z, torch_labels) + 0.3 * F.mse_loss(z, torch_targets),
+        logits,
+    )
+    check(
+        cross_entropy(labels, range(int(labels.max()) + 1)),
+        lambda z: F.cross_entropy(z[:, : int(labels.max()) + 1], torch_labels),
+        logits,
+    )
+    check(
+        joined(
+            (batch // 2, cross_entropy(labels[: batch // 2])), (batch - batch // 2, cross_entropy(labels[batch // 2 :]))
+        )
+        if batch > 1
+        else cross_entropy(labels),
+        lambda z: F.cross_entropy(z, torch_labels),
         logits,
     )
     check(torch_loss(lambda z: F.mse_loss(z, torch_targets)), lambda z: F.mse_loss(z, torch_targets), logits)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from sparcl.cli.display import print_table
 from sparcl.errors import SparclError
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.report import comparison
@@ -31,17 +31,15 @@ def compare(
 ) -> None:
     if (into is None) != (section is None):
         raise SparclError("--into and --section belong together.")
-    rows = comparison.compare([RunDirectory.open(path) for path in runs])
+    rows = comparison.compare(
+        [RunDirectory(path) for path in runs], note=lambda line: print(f"sparcl: {line}", file=sys.stderr)
+    )
     if into is not None and section is not None:
         command = shlex.join(["sparcl", *sys.argv[1:]])
         comparison.replace_section(into, section, comparison.markdown(rows, command))
     if as_json:
         named = [
-            {
-                "settings": row.settings.model_dump(mode="json"),
-                "seeds": row.seeds,
-                **dict(zip(comparison.HEADINGS, row.cells, strict=True)),
-            }
+            {"name": row.name, "settings": row.settings.model_dump(mode="json"), "seeds": row.seeds, **row.cells}
             for row in rows
         ]
         print(json.dumps(named))
@@ -54,14 +52,14 @@ compare.__doc__ = HELP
 
 def print_rows(rows: list[comparison.Row]) -> None:
     """Only the columns that say something: raw accuracies repeat the others where there were no snapshots."""
-    smoothed = any(row.settings.evaluation.snapshots for row in rows)
-    shown = [n for n, heading in enumerate(comparison.HEADINGS) if smoothed or not heading.endswith("raw")]
-    table = Table(title="accuracy after all tasks, percent", box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = ["Class-IL", "Task-IL", "forgetting", "seconds", "MB"]
+    if any(row.settings.evaluation.snapshots for row in rows):
+        shown[3:3] = ["Class-IL raw", "Task-IL raw"]
+    table = Table(title="accuracy after all tasks, percent", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("run", no_wrap=True)
-    table.add_column("seeds", justify="right")
-    for number in shown:
-        table.add_column(comparison.HEADINGS[number].replace("forgetting", "forgets"), justify="right")
+    table.add_column("seeds", justify="right", no_wrap=True)
+    for heading in shown:
+        table.add_column(heading.replace(" raw", "\nraw"), justify="right", no_wrap=True)
     for row in rows:
-        name = f"{row.settings.dataset}/{row.settings.method.name}"
-        table.add_row(name, ",".join(map(str, row.seeds)), *(row.cells[number] for number in shown))
-    Console().print(table)
+        table.add_row(row.name, ",".join(map(str, row.seeds)), *(row.cells[heading] for heading in shown))
+    print_table(table)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sparcl.cli.display import progress_bar
+from sparcl.cli.run import PluginOption, import_plugins
 from sparcl.data.check import take_inventory
 from sparcl.data.download import ARCHIVES, fetch_dataset
 from sparcl.data.load import DATASETS, decoding_options, find_source
@@ -90,6 +91,7 @@ def check_dataset(
     name: Name,
     root: Annotated[Path | None, typer.Option(help="Where the files are; default: the data directory.")] = None,
     image_size: Annotated[int | None, typer.Option(help="For image folders: the side to resize to.")] = None,
+    plugin: PluginOption = None,
 ) -> None:
     """Decode every image of a dataset and count what is there. The first file that is wrong is named.
 
@@ -97,6 +99,7 @@ def check_dataset(
 
     sparcl data check folder --root ~/photos
     """
+    import_plugins(plugin)
     source = find_source(name)
     with progress_bar() as progress:
         found = take_inventory(source, root, decoding_options(source, image_size, test_share=0.2), progress)

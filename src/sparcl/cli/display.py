@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import (
@@ -14,11 +13,13 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 
 from sparcl.data import Progress as DataProgress
 from sparcl.data import Stream
 from sparcl.learning.position import Position
 from sparcl.learning.settings import Settings
+from sparcl.methods import METHODS
 
 
 class Display:
@@ -33,7 +34,7 @@ class Display:
             TextColumn("{task.description}"),
             BarColumn(),
             TaskProgressColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}"),
+            TextColumn("{task.fields[loss]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -41,30 +42,26 @@ class Display:
             disable=quiet or not self._console.is_terminal,  # a log file wants lines, not a bar
         )
 
-    def __enter__(self) -> "Display":
+    def open(self) -> None:
         self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._progress.stop()
 
     def started(self, total_steps: int, done_steps: int) -> None:
-        self._bar = self._progress.add_task("judging the untrained network", total=total_steps, loss=float("nan"))
+        self._bar = self._progress.add_task("judging the untrained network", total=total_steps, loss="")
         self._progress.update(self._bar, completed=done_steps)
 
     def stepped(self, position: Position, loss: float) -> None:
         place = f"task {position.task + 1}, epoch {position.epoch + 1}/{self._settings.epochs}"
-        self._progress.update(self._bar, completed=position.total_steps, description=place, loss=loss)
+        self._progress.update(self._bar, completed=position.total_steps, description=place, loss=f"loss {loss:.3f}")
 
     def evaluated(self, position: Position, class_il: list[float], task_il: list[float]) -> None:
         if self._quiet:
             return
-        names = ", ".join(self._stream.class_names[label] for label in self._stream.tasks[len(class_il) - 1].classes)
+        learned = METHODS[self._settings.method.name].learns_all_tasks_at_once
+        tasks = self._stream.tasks if learned else self._stream.tasks[len(class_il) - 1 : len(class_il)]
+        names = ", ".join(self._stream.class_names[label] for task in tasks for label in task.classes)
         self._console.print(
             f"learned {names}: Class-IL {_mean(class_il):.1f}%, Task-IL {_mean(task_il):.1f}% over all tasks so far",
             highlight=False,
@@ -88,3 +85,10 @@ def progress_bar(quiet: bool = False) -> Iterator[DataProgress]:
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
+
+
+def print_table(table: Table) -> None:
+    """A table is never squeezed: where the terminal is too narrow its lines wrap, but no name and no number is cut."""
+    needed = Console(width=1000).measure(table).maximum
+    console = Console(highlight=False)
+    Console(width=max(console.width, needed), highlight=False).print(table)

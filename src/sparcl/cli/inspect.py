@@ -4,9 +4,10 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich import box
 from rich.table import Table
 
+from sparcl.cli.display import print_table
 from sparcl.errors import SparclError
 from sparcl.graph import Graph, build_model
 
@@ -56,7 +57,7 @@ def _as_json(graph: Graph) -> dict[str, object]:
 
 
 def _print(graph: Graph) -> None:
-    table = Table("node", "operation", "from", "shape", show_footer=True)
+    table = Table("node", "operation", "from", "shape", show_footer=True, box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("parameters", f"{graph.parameter_count():,}", justify="right")
     table.add_column("MACs", f"{graph.macs():,}", justify="right")
     for node in graph:
@@ -70,4 +71,4 @@ def _print(graph: Graph) -> None:
             f"{parameters:,}" if parameters else "",
             f"{graph.macs_of(node):,}" if graph.macs_of(node) else "",
         )
-    Console().print(table)
+    print_table(table)

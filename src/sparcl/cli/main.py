@@ -1,37 +1,45 @@
-"""The `sparcl` command: puts the sub-commands together and turns every expected error into one line."""
+"""The entry point of the `sparcl` command: turns every expected end into one line and an exit code."""
 
+import os
 import sys
-
-import typer
-
-from sparcl.cli import compare, data, doctor, inspect, presets, run
-from sparcl.errors import SparclError
-
-app = typer.Typer(
-    help="Continual learning on small devices: learn new classes, keep the old ones.",
-    epilog="Start with: sparcl run digits/derpp",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command(name="run")(run.run)
-app.command(name="compare")(compare.compare)
-app.command(name="inspect")(inspect.inspect)
-app.command(name="presets")(presets.presets)
-app.command(name="doctor")(doctor.doctor)
-app.add_typer(data.app, name="data")
 
 
 def main() -> None:
     try:
-        app()
-    except SparclError as error:
-        print(f"sparcl: {error}", file=sys.stderr)
-        sys.exit(1)
+        # Imported here, so that Ctrl-C while the program loads is as quiet as later.
+        from sparcl.errors import SparclError
+
+        try:
+            from sparcl.cli.app import app
+
+            choose_instruction_set()
+            app()
+        except SparclError as error:
+            fail(str(error))
+        except MemoryError:
+            fail("There is not enough memory for this. Choose a smaller network, batch or buffer.")
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone; that is not our error.
-        sys.stderr.close()
+        # The reader of our output (head, less) has gone, which is no error; nothing more can be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def choose_instruction_set() -> None:
+    """The engine chooses when it is first asked; a wish that it cannot fulfil is better said at once."""
+    from sparcl import _engine
+    from sparcl.errors import SparclError
+
+    try:
+        _engine.instruction_set()
+    except RuntimeError as error:
+        raise SparclError(f"{error}.") from error
+
+
+def fail(message: str) -> None:
+    print(f"sparcl: {message}", file=sys.stderr)
+    sys.exit(1)
 
 
 if __name__ == "__main__":

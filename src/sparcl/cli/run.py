@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from sparcl.files import locked
 from sparcl.learning import environment, settings
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.trainer import Stopped, Trainer
+from sparcl.network.backend import available_cores
 from sparcl.report import comparison
 
 HELP = """Learn a stream of tasks, one after another, and report what is remembered.
@@ -34,39 +36,53 @@ sparcl run --resume runs/digits-derpp                # go on after Ctrl-C or a p
 """
 
 
+PresetArgument = Annotated[str | None, typer.Argument(help="DATASET/METHOD, or a TOML file.")]
+ChangeOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")
+]
+ProtocolOption = Annotated[str | None, typer.Option(help="Protocol of the data set: full, reduced, ...")]
+PluginOption = Annotated[
+    list[Path] | None, typer.Option("--with", metavar="FILE", help="A Python file with your own method or data set.")
+]
+
+
 def run(
-    preset: Annotated[str | None, typer.Argument(help="DATASET/METHOD, or a TOML file.")] = None,
+    preset: PresetArgument = None,
     out: Annotated[Path | None, typer.Option(help="Directory for the run. Default: a new one under runs/.")] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")
-    ] = None,
-    protocol: Annotated[str | None, typer.Option(help="Protocol of the data set: full, reduced, ...")] = None,
+    change: ChangeOption = None,
+    protocol: ProtocolOption = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this directory.")] = None,
-    plugin: Annotated[
-        list[Path] | None, typer.Option("--with", metavar="FILE", help="A Python file that defines your own method.")
-    ] = None,
+    plugin: PluginOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
 ) -> None:
-    for path in plugin or []:
-        _import_file(path)
-    if resume is not None:
+    silent = quiet or as_json
+    if resume is None:
+        chosen = chosen_settings(preset, protocol, change, plugin)
+        chosen = chosen.model_copy(update={"threads": chosen.threads or available_cores()})
+        if chosen.data.root is not None:
+            root = chosen.data.model_copy(update={"root": chosen.data.root.resolve()})
+            chosen = chosen.model_copy(update={"data": root})
+        path = out or _fresh_directory(chosen)
+        RunDirectory.check_free(path)
+        with Run(chosen, path, plugin, silent) as learning:  # whatever cannot work fails before anything is written
+            directory = RunDirectory.create(path, chosen, environment.describe())
+            with locked(path):
+                result = learning.go()
+    else:
         if preset is not None or change or out is not None or protocol is not None:
             raise SparclError("--resume continues a run as it was started: give no preset, --set, --protocol or --out.")
+        import_plugins(plugin)
         directory = RunDirectory.open(resume)
-        chosen = directory.settings()
-    else:
-        chosen = _settings(preset, protocol, change or [])
-        stream = _load(chosen, quiet or as_json)  # before anything is written: a missing data set leaves no directory
-        directory = RunDirectory.create(out or _fresh_directory(chosen), chosen, environment.describe())
-    with locked(directory.path):
-        result = directory.result()
-        if result is None:
-            if resume is not None:
-                stream = _load(chosen, quiet or as_json)
-            result = _learn(chosen, stream, directory, quiet or as_json)
-        elif not as_json:
-            print(f"{directory.path} is finished already.")
+        with locked(resume):
+            finished = directory.result()
+            if finished is None:
+                with Run(directory.settings(), resume, plugin, silent) as learning:
+                    result = learning.go()
+            else:
+                result = finished
+                if not as_json:
+                    print(f"{resume} is finished already.")
     if as_json:
         print(json.dumps({"directory": str(directory.path), "result": result, "costs": directory.costs()}))
     else:
@@ -77,13 +93,44 @@ def run(
 run.__doc__ = HELP
 
 
-def _settings(preset: str | None, protocol: str | None, changes: list[str]) -> settings.Settings:
+class Run:
+    """A run that is set up, and shows its progress while it goes on."""
+
+    def __init__(self, chosen: settings.Settings, path: Path, plugin: list[Path] | None, silent: bool) -> None:
+        stream = _load(chosen, silent)
+        self._display = Display(stream, chosen, silent)
+        self._trainer = Trainer(chosen, stream, RunDirectory(path), self._display)
+        extra = "".join(f" --with {shlex.quote(str(file))}" for file in plugin or [])
+        self._remedy = f"sparcl run --resume {shlex.quote(str(path))}{extra}"
+
+    def __enter__(self) -> "Run":
+        self._display.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._display.close()
+
+    def go(self) -> dict[str, object]:
+        with _stopping_on_signals(self._trainer) as received:
+            try:
+                return self._trainer.run()
+            except Stopped:
+                self._display.close()
+                print(f"Stopped; nothing is lost. Continue with: {self._remedy}", file=sys.stderr)
+                raise typer.Exit(128 + received[0]) from None
+
+
+def chosen_settings(
+    preset: str | None, protocol: str | None, change: list[str] | None, plugin: list[Path] | None
+) -> settings.Settings:
+    """What the options of a command ask for, completely resolved."""
+    import_plugins(plugin)
     if preset is None:
         raise SparclError("Say what to run, for example: sparcl run digits/derpp (see `sparcl presets`).")
     values = settings.from_file(Path(preset)) if preset.endswith(".toml") else settings.from_preset(preset)
     if protocol is not None:
         values["protocol"] = protocol
-    return settings.resolve(settings.with_changes(values, changes))
+    return settings.resolve(settings.with_changes(values, change or []))
 
 
 def _load(chosen: settings.Settings, quiet: bool) -> Stream:
@@ -92,29 +139,19 @@ def _load(chosen: settings.Settings, quiet: bool) -> Stream:
         return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
 
 
-def _learn(chosen: settings.Settings, stream: Stream, directory: RunDirectory, quiet: bool) -> dict[str, object]:
-    with Display(stream, chosen, quiet) as display:
-        trainer = Trainer(chosen, stream, directory, display)
-        with _stopping_on_signals(trainer):
-            try:
-                return trainer.run()
-            except Stopped:
-                display.close()
-                print(f"Stopped; nothing is lost. Continue with: sparcl run --resume {directory.path}", file=sys.stderr)
-                raise typer.Exit(130) from None
-
-
 @contextmanager
-def _stopping_on_signals(trainer: Trainer) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM saves and stops; a second one ends the program at once."""
+def _stopping_on_signals(trainer: Trainer) -> Iterator[list[int]]:
+    """The first Ctrl-C or SIGTERM saves and stops; a second one ends the program at once. Yields what was received."""
+    received: list[int] = []
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
+        received.append(number)
         trainer.request_stop()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -132,11 +169,13 @@ def _fresh_directory(chosen: settings.Settings) -> Path:
     return candidate
 
 
-def _import_file(path: Path) -> None:
-    """Run a Python file the user names, so that the methods it defines are registered."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise SparclError(f"{path} is not a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # so that the annotations in it can be resolved
-    spec.loader.exec_module(module)
+def import_plugins(paths: list[Path] | None) -> None:
+    """Run the Python files that the user names, so that the methods and data sets in them are registered."""
+    for path in paths or []:
+        name = f"sparcl_plugin_{path.stem}"  # a name of its own: json.py must not become the module json
+        spec = importlib.util.spec_from_file_location(name, path)
+        if not path.is_file() or spec is None or spec.loader is None:
+            raise SparclError(f"{path} is not a Python file.")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # so that the annotations in it can be resolved
+        spec.loader.exec_module(module)

@@ -9,19 +9,16 @@ anything else in a class folder has to be a readable picture. A picture is turne
 square is resized to image_size with a smoothing bilinear filter, transparent parts become white, grey becomes RGB.
 """
 
+import hashlib
 from pathlib import Path
 
-import numpy as np
-
 from sparcl.data.pictures import centre_square, decoded_blocks
-from sparcl.data.shares import set_aside
+from sparcl.data.shares import count_aside
 from sparcl.data.source import Contents, DecodingOptions, Source, Split
 from sparcl.data.tree import Tree, open_tree, shown
 from sparcl.errors import SparclError
 
 DEFAULT_SIZE = 32
-TEST_SEED = 2023
-"""The test images of a class are the same in every run."""
 
 Classes = dict[str, list[str]]
 """The names of the picture files of each class."""
@@ -63,12 +60,13 @@ def _split(tree: Tree, classes: Classes, class_names: tuple[str, ...], size: int
 
 def _splits(tree: Tree, test_share: float) -> tuple[Classes, Classes]:
     top = _top_folder(tree)
-    inside = set(_classes(tree, top))
-    held_out = next((name for name in ("test", "val") if name in inside), None)
-    if "train" in inside and held_out:
-        train, test = _classes(tree, top + "train/"), _classes(tree, f"{top}{held_out}/")
+    inside = {name.lower(): name for name in _classes(tree, top)}
+    training = inside.get("train")
+    held_out = inside.get("test") or inside.get("val")
+    if training and held_out:
+        train, test = _classes(tree, f"{top}{training}/"), _classes(tree, f"{top}{held_out}/")
         for class_name in sorted(train.keys() ^ test.keys()):
-            here, there = ("train", held_out) if class_name in train else (held_out, "train")
+            here, there = (training, held_out) if class_name in train else (held_out, training)
             raise SparclError(
                 f"{tree.location}: the class {class_name!r} is in {here} but not in {there}. Add it there."
             )
@@ -78,10 +76,11 @@ def _splits(tree: Tree, test_share: float) -> tuple[Classes, Classes]:
     classes = _classes(tree, top)
     _check_counts(tree, classes, 2)
     train, test = {}, {}
-    for label, (class_name, names) in enumerate(classes.items()):
-        kept, aside = set_aside(np.arange(len(names)), test_share, [TEST_SEED, label])
-        train[class_name] = [names[place] for place in kept]
-        test[class_name] = [names[place] for place in aside]
+    for class_name, names in classes.items():
+        count = count_aside(len(names), test_share)
+        # By a digest of the file's name: new classes and new pictures do not turn old training pictures into test ones.
+        by_digest = sorted(names, key=lambda name: hashlib.sha256(name[len(top) :].encode()).digest())
+        test[class_name], train[class_name] = sorted(by_digest[:count]), sorted(by_digest[count:])
     return train, test
 
 

@@ -60,7 +60,7 @@ def decode_picture(content: bytes, where: str, prepare: Prepare) -> NDArray[np.u
     except Exception as error:
         # A damaged picture can make a decoder raise anything at all; whatever it is, the picture is unreadable.
         raise SparclError(
-            f"{where} is not a readable picture (damaged, cut short or no picture). Remove it."
+            f"{where} is not a readable picture (damaged, or of a kind that is not supported). Remove it."
         ) from error
 
 

@@ -4,6 +4,7 @@ The classes are put in order, natural or shuffled, and dealt out to the tasks; i
 task is smaller. A class's label is its place in that order. Nothing here touches pixels.
 """
 
+import zlib
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,7 +55,7 @@ def cut_into_tasks(name: str, store: Store, cut: Cut, augmentation: Augmentation
                 kind = "test" if len(train_of_class[c]) else "training"
                 raise SparclError(f"The class {store.class_names[c]!r} of {name} has no {kind} images. Add some.")
         if cut.validation > 0:
-            parts = [_validation_split(train_of_class[c], cut.validation, store.class_names[c], int(c)) for c in group]
+            parts = [_validation_split(train_of_class[c], cut.validation, store.class_names[c]) for c in group]
             train, validation = [kept for kept, _ in parts], [aside for _, aside in parts]
         if cut.images_per_task is not None:
             train = _first_of_each(train, cut.images_per_task, index, [store.class_names[c] for c in group])
@@ -109,12 +110,12 @@ def _positions_by_class(labels: NDArray[np.int64], classes: int) -> list[NDArray
 
 
 def _validation_split(
-    positions: NDArray[np.int64], share: float, class_name: str, class_index: int
+    positions: NDArray[np.int64], share: float, class_name: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Split one class's training images into those kept and those set aside for validation."""
     if len(positions) < 2:
         raise SparclError(f"The class {class_name!r} has one training image, too few to set one aside for validation.")
-    return set_aside(positions, share, [VALIDATION_SEED, class_index])
+    return set_aside(positions, share, [VALIDATION_SEED, zlib.crc32(class_name.encode())])
 
 
 def _first_of_each(

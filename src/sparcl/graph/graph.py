@@ -4,7 +4,7 @@
                                                        └───────────────────────┘
 
 A node knows its inputs, the shape it produces (without the batch) and which parameters it owns; it holds no numbers.
-Both backends run the same graph, and everything that is counted (parameters, MACs, memory) is counted here.
+Every backend runs the same graph, and what is counted (parameters, MACs) is counted here.
 """
 
 import math

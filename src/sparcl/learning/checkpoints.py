@@ -24,12 +24,12 @@ Tensors = dict[str, NDArray[Any]]
 
 def save(directory: Path, number: int, tensors: Tensors, state: dict[str, Any]) -> None:
     """Write checkpoint `number`; remove the old ones and what a crash left half-written."""
-    directory.mkdir(exist_ok=True)
     path = directory / f"{number:010d}.safetensors"
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     with atomic_path(path) as temporary:
         try:
             save_file(contiguous, temporary, metadata={"state": json.dumps(state)})
+            temporary.chmod(0o666 & ~_umask())  # safetensors lets nobody else read it
         except safetensors.SafetensorError as error:
             raise as_os_error(error) from error
     for stale in [*_newest_first(directory)[KEPT:], *directory.glob("*" + TEMPORARY_SUFFIX)]:
@@ -63,6 +63,12 @@ def _newest_first(directory: Path) -> list[Path]:
     return sorted(
         (path for path in directory.iterdir() if re.fullmatch(r"\d{10}\.safetensors", path.name)), reverse=True
     )
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def as_os_error(error: safetensors.SafetensorError) -> OSError:

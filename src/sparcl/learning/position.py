@@ -4,20 +4,26 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import Field
+
+Count = Annotated[int, Field(ge=0, strict=True)]
+Accuracies = list[Annotated[float, Field(ge=0, le=100)]]
 
 
 @dataclass
 class Position:
-    task: int = 0
-    epoch: int = 0
-    step: int = 0  # within the epoch
-    total_steps: int = 0  # since the run began
+    task: Count = 0
+    epoch: Count = 0
+    step: Count = 0  # within the epoch
+    total_steps: Count = 0  # since the run began
     begun: bool = False  # the task's begin_task has run
     loss_sum: float = 0.0  # of the current epoch
-    correct: int = 0
-    presented: int = 0
-    snapshots: list[tuple[list[float], list[float]]] = field(default_factory=list)  # of the current task
+    correct: Count = 0
+    presented: Count = 0
+    snapshots: list[tuple[Accuracies, Accuracies]] = field(default_factory=list)  # of the current task
 
     def next_epoch(self) -> None:
         self.epoch, self.step = self.epoch + 1, 0
@@ -28,6 +34,14 @@ class Position:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @staticmethod
+    def from_json(content: Any) -> "Position":
+        """Checked: raises ValueError for anything a position cannot be."""
+        position = pydantic.TypeAdapter(Position).validate_python(content)
+        if (position.step > 0) != (position.presented > 0):
+            raise ValueError("the position contradicts itself")
+        return position
 
 
 class PhaseClock:

@@ -15,7 +15,7 @@ from typing import Any
 
 from sparcl.errors import SparclError
 from sparcl.files import write_error, write_json
-from sparcl.learning.settings import Settings, resolve
+from sparcl.learning.settings import Settings, from_json, resolve
 
 
 class RunDirectory:
@@ -23,12 +23,17 @@ class RunDirectory:
         self.path = path
         self.checkpoints = path / "checkpoints"
 
-    @classmethod
-    def create(cls, path: Path, settings: Settings, environment: dict[str, Any]) -> "RunDirectory":
+    @staticmethod
+    def check_free(path: Path) -> None:
+        """That a new run can be put there."""
         if (path / "settings.json").exists():
             raise SparclError(f"{path} already holds a run. Continue it with --resume {path}, or choose another --out.")
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise SparclError(f"{path} exists and is not an empty directory. Choose another --out.")
+
+    @classmethod
+    def create(cls, path: Path, settings: Settings, environment: dict[str, Any]) -> "RunDirectory":
+        cls.check_free(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -44,7 +49,12 @@ class RunDirectory:
         return cls(path)
 
     def settings(self) -> Settings:
+        """To run with: the method and the sparsifier must be known."""
         return resolve(self._read("settings.json"))
+
+    def stored_settings(self) -> Settings:
+        """To look at: whoever wrote the method."""
+        return from_json(self._read("settings.json"))
 
     def result(self) -> dict[str, Any] | None:
         """The result of a finished run; None while it is unfinished."""
@@ -63,7 +73,7 @@ class RunDirectory:
             content = json.loads(path.read_text())
         except OSError as error:
             raise SparclError(f"{path} could not be read: {error.strerror}.") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SparclError(f"{path} is damaged: {error}.") from error
         if not isinstance(content, dict):
             raise SparclError(f"{path} is damaged: it does not hold a JSON object.")
@@ -89,10 +99,15 @@ class MetricsLog:
 
     def sync(self) -> int:
         """Make everything written so far durable; returns the length to come back to."""
-        os.fsync(self._file.fileno())
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise write_error(self._path, error) from error
         return self._file.tell()
 
     def cut(self, length: int) -> None:
+        if not 0 <= length <= self._path.stat().st_size:
+            raise ValueError("metrics.jsonl is shorter than it was")
         self._file.truncate(length)
         self._file.seek(length)
 

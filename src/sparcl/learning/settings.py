@@ -5,7 +5,8 @@ is not given comes from, in this order: the method's tuned hyper-parameters, the
 """
 
 import difflib
-import math
+import hashlib
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from sparcl.errors import SparclError
 from sparcl.graph import MODELS
 from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
 from sparcl.methods import METHODS
+from sparcl.sparsity import SPARSIFIERS, Sparsifier
+from sparcl.sparsity.sparcl import OFFICIAL_METHOD, OFFICIAL_OPTIONS, OFFICIAL_SETTINGS
 
 Values = dict[str, Any]
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -49,6 +52,12 @@ class MethodSettings(BaseModel):
         return dict(self.__pydantic_extra__ or {})
 
 
+class SparsifierSettings(MethodSettings):
+    """The same for the sparsifier and its options."""
+
+    name: str = "none"
+
+
 class EvaluationSettings(_Section):
     split: Literal["test", "validation"] = Field("test", description="which held-out images are judged")
     batch_size: int = Field(250, ge=1)
@@ -65,14 +74,17 @@ class Settings(_Section):
     dataset: str = "digits"
     protocol: str = Field(DEFAULT_PROTOCOL, description="which of the data set's protocols the defaults come from")
     method: MethodSettings
+    sparsifier: SparsifierSettings = SparsifierSettings()
+    sparsity: float = Field(0.0, ge=0, lt=1, description="share of the sparse layers' weights that are not there")
     seed: int = Field(0, ge=0)
     model: str = "resnet18"
     width: int = Field(64, ge=1, description="channels of the first layer")
     epochs: int = Field(50, ge=1, description="passes over each task's data")
     batch_size: int = Field(32, ge=1)
+    drop_last: bool = Field(False, description="leave out the last batch of an epoch if it is not full")
     replay_batch_size: int = Field(32, ge=1)
     buffer_size: int = Field(500, ge=0, description="samples kept for rehearsal; 0 switches replay off")
-    threads: int = Field(0, ge=0, description="0: all cores")
+    threads: int = Field(0, ge=0, le=512, description="0: all cores")
     data: DataSettings = DataSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
@@ -81,34 +93,66 @@ class Settings(_Section):
 def resolve(given: Values) -> Settings:
     """Fill in what was not given, and check everything. Raises SparclError with one line for anything wrong."""
     given = dict(given)
-    if isinstance(given.get("method"), str):
-        given["method"] = {"name": given["method"]}
+    for key in ("method", "sparsifier"):
+        if isinstance(given.get(key), str):
+            given[key] = {"name": given[key]}
     method_values = given.get("method")
     if not isinstance(method_values, Mapping) or not isinstance(method_values.get("name"), str):
         raise SparclError(f"The settings do not say which method to use. Choose one of: {', '.join(sorted(METHODS))}.")
     method = METHODS[choose("method", method_values["name"], METHODS)]
     dataset = choose("data set", given.get("dataset", "digits"), DATASETS)
-    protocols = PROTOCOLS[dataset]
+    protocols = PROTOCOLS.get(dataset, {DEFAULT_PROTOCOL: {}})
     protocol = choose(f"protocol of {dataset}", given.get("protocol", DEFAULT_PROTOCOL), protocols)
+
+    sparsifier_values = given.get("sparsifier", {"name": "none"})
+    if not isinstance(sparsifier_values, Mapping):
+        raise SparclError(f"The setting sparsifier = {sparsifier_values!r} is wrong: it must be a name.")
+    sparsifier = SPARSIFIERS[choose("sparsifier", sparsifier_values.get("name", "none"), SPARSIFIERS)]
 
     values = merge(protocols[protocol], given)
     buffer_size = values.get("buffer_size", Settings.model_fields["buffer_size"].default)
-    defaults = {key: default for key, (_, default) in method.hyperparameters().items()}
-    tuned = method.tuned_for(dataset, buffer_size) if isinstance(buffer_size, int) else {}
-    values["method"] = _check_method({**defaults, **tuned, **values["method"]})
+    tuned: Values = method.tuned_for(dataset, buffer_size) if isinstance(buffer_size, int) else {}
+    if sparsifier_values.get("preset") == "official":
+        values = merge(OFFICIAL_SETTINGS, values)
+        tuned |= {key: value for key, value in OFFICIAL_METHOD.items() if key in method.hyperparameters()}
+        sparsifier_values = {**OFFICIAL_OPTIONS, **sparsifier_values}
+    values["method"] = _check_named("method", method.hyperparameters(), {**tuned, **values["method"]})
+    values["sparsifier"] = _check_named(
+        "sparsifier",
+        sparsifier.options(),
+        {"name": "none", **_for(sparsifier, protocols[protocol]), **sparsifier_values},
+    )
     settings = _validate(Settings, values)
+    if settings.sparsity > 0 and settings.sparsifier.name == "none":
+        raise SparclError(f"sparsity={settings.sparsity} needs a sparsifier, for example sparsifier=sparcl.")
     choose("model", settings.model, MODELS)
     if settings.evaluation.split == "validation" and settings.data.validation == 0:
         raise SparclError("evaluation.split=validation needs a validation set: add data.validation=0.1.")
     return settings
 
 
+def from_json(stored: Values) -> Settings:
+    """Settings as a run has stored them, without asking whether their method exists here."""
+    return _validate(Settings, stored)
+
+
+def fingerprint(settings: Settings) -> str:
+    """Tells whether two settings lead to the same run."""
+    content = settings.model_dump_json(exclude={"threads": True, "checkpoint": True, "data": {"root"}})
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
 def from_preset(name: str) -> Values:
-    """`DATASET/METHOD`, for example digits/derpp or cifar10/er."""
+    """`DATASET/METHOD` or `DATASET/SPARSIFIER-METHOD-PERCENT`, for example digits/derpp or cifar10/sparcl-derpp-90."""
     dataset, slash, method = name.partition("/")
     if not slash:
         raise SparclError(f"{name!r} is not a preset: presets are named DATASET/METHOD, for example digits/derpp.")
-    return {"dataset": choose("data set", dataset, DATASETS), "method": {"name": choose("method", method, METHODS)}}
+    values: Values = {"dataset": choose("data set", dataset, DATASETS)}
+    parts = re.fullmatch(r"([a-z]+)-(.+)-(\d\d?)", method)
+    if parts is not None and parts[1] in SPARSIFIERS:
+        values |= {"sparsifier": {"name": parts[1]}, "sparsity": int(parts[3]) / 100}
+        method = parts[2]
+    return values | {"method": {"name": choose("method", method, METHODS)}}
 
 
 def from_file(path: Path) -> Values:
@@ -131,7 +175,7 @@ def with_changes(values: Values, changes: Sequence[str]) -> Values:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             value = text.strip()
-        if key == "method" and isinstance(value, str):
+        if key in ("method", "sparsifier") and isinstance(value, str):
             value = {"name": value}
         nested: Values = {}
         inner = nested
@@ -164,11 +208,15 @@ def _nearest(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f". Choose one of: {', '.join(sorted(known))}."
 
 
-def _check_method(values: Values) -> Values:
-    """The method's own hyper-parameters, typed as the method declares them."""
-    fields = {key: (hint, default) for key, (hint, default) in METHODS[values["name"]].hyperparameters().items()}
-    model = pydantic.create_model("method", __base__=_Section, name=(str, ...), **fields)  # type: ignore[call-overload]
-    checked: Values = _validate(model, values, prefix="method.").model_dump()
+def _for(sparsifier: type[Sparsifier], protocol: Mapping[str, Any]) -> Values:
+    """What a protocol says about sparsifiers, as far as this one has such an option."""
+    return {key: value for key, value in protocol.get("sparsifier", {}).items() if key in sparsifier.options()}
+
+
+def _check_named(section: str, fields: Mapping[str, tuple[Any, Any]], values: Values) -> Values:
+    """The options of a method or sparsifier, typed as it declares them."""
+    model = pydantic.create_model(section, __base__=_Section, name=(str, ...), **fields)  # type: ignore[call-overload]
+    checked: Values = _validate(model, values, prefix=f"{section}.").model_dump()
     return checked
 
 
@@ -183,7 +231,9 @@ def _validate(model: type[_Model], values: Values, prefix: str = "") -> _Model:
             section: Any = model
             for part in path[:-1]:
                 section = section.model_fields[part].annotation
-            raise SparclError(f"There is no setting called {key!r}{_nearest(path[-1], section.model_fields)}") from None
-        given = problem.get("input")
-        shown = repr(given) if not isinstance(given, float) or math.isfinite(given) else str(given)
-        raise SparclError(f"The setting {key} = {shown} is wrong: {problem['msg'].lower()}.") from None
+            full_names = [key.removesuffix(path[-1]) + name for name in section.model_fields]
+            raise SparclError(f"There is no setting called {key!r}{_nearest(key, full_names)}") from None
+        expected = problem["msg"][0].lower() + problem["msg"][1:]
+        if problem["type"] in ("model_type", "dataclass_type"):
+            expected = f"it is a section; set {key}.NAME instead"
+        raise SparclError(f"The setting {key} = {problem.get('input')!r} is wrong: {expected}.") from None

@@ -23,10 +23,11 @@ from sparcl.learning import checkpoints
 from sparcl.learning.evaluation import Evaluator
 from sparcl.learning.position import PhaseClock, Position
 from sparcl.learning.run_directory import MetricsLog, RunDirectory
-from sparcl.learning.settings import Settings
+from sparcl.learning.settings import Settings, fingerprint
 from sparcl.methods import METHODS, Batch, Workplace
 from sparcl.metrics import AccuracyMatrix, mean_row, peak_memory_mb
 from sparcl.network import build_network
+from sparcl.sparsity import SPARSIFIERS, Moment, Site
 
 RECALIBRATION_IMAGES = 500  # for methods that keep no samples: so many of the current task
 
@@ -57,8 +58,20 @@ class Trainer:
             self.network, stream.augmentation, self.generators, settings.buffer_size, settings.replay_batch_size
         )
         self.method = method(workplace, settings.method.hyperparameters())
-        self.evaluator = Evaluator(self.network, stream, settings.evaluation, self._poll)
         self.tasks = (_union(stream),) if method.learns_all_tasks_at_once else stream.tasks
+        site = Site(
+            self.network,
+            self.method,
+            self.generators,
+            settings.sparsity,
+            settings.batch_size,
+            settings.epochs,
+            settings.epochs * sum(self._batches(len(task.train)) for task in self.tasks),
+        )
+        self.sparsifier = SPARSIFIERS[settings.sparsifier.name](site, settings.sparsifier.hyperparameters())
+        self.method.watcher = self.sparsifier
+        self.evaluator = Evaluator(self.network, stream, settings.evaluation, self._poll)
+        self._check_batch_sizes()
         self.position = Position()
         self.order: NDArray[np.int64] = np.empty(0, np.int64)
         kinds = ["class_il", "task_il"]
@@ -69,6 +82,20 @@ class Trainer:
         self._stop_requested = False
         self._last_checkpoint = time.monotonic()
 
+    def _check_batch_sizes(self) -> None:
+        """Batch statistics need more than one number a channel, which a single sample with 1x1 maps does not give."""
+        smallest = min(
+            self.settings.batch_size,
+            self.settings.replay_batch_size,
+            self.settings.buffer_size or self.settings.batch_size,
+        )
+        tiny = [node.name for node in self.network.graph if node.op == "batch_norm" and node.shape[1:] == (1, 1)]
+        if smallest == 1 and tiny:
+            raise SparclError(
+                f"Batches of one sample cannot be normalised at {tiny[0]}, whose maps have a single pixel. "
+                "Raise batch_size, replay_batch_size and buffer_size to at least 2."
+            )
+
     def request_stop(self) -> None:
         """Stop at the next safe moment, with a checkpoint. May be called from a signal handler."""
         self._stop_requested = True
@@ -78,7 +105,8 @@ class Trainer:
         log = MetricsLog(self.directory.path / "metrics.jsonl")
         self.log = log
         try:
-            self._resume()
+            if not self._resume():
+                self.sparsifier.begin_run()
             self.listener.started(sum(self._steps_of(task) for task in self.tasks), self.position.total_steps)
             try:
                 self._evaluate_untrained()
@@ -104,13 +132,15 @@ class Trainer:
         position = self.position
         if not position.begun:
             self.method.begin_task(task)
+            self.sparsifier.begin_task(task)
+            self._log_sparsity()
             position.begun = True
         while True:
             self._snapshot_if_due(task)
             self._checkpoint_if_due()
             self._poll()
-            if position.step * self.settings.batch_size >= len(task.train) and position.step:
-                self._end_epoch()
+            if position.step and position.step == self._batches(len(self.order)):
+                self._end_epoch(task)
             if position.epoch == self.settings.epochs:
                 break
             with self.clock.measure("train"):
@@ -123,15 +153,20 @@ class Trainer:
     def train_step(self, task: Task) -> None:
         position = self.position
         if position.step == 0:
-            self.order = self.generators["order"].permutation(len(task.train))
+            present = self.sparsifier.samples(task)
+            self.order = present[self.generators["order"].permutation(len(present))]
+        moment = self._moment()
+        self.sparsifier.begin_step(moment)
         start = position.step * self.settings.batch_size
-        chosen = self.order[start : start + self.settings.batch_size]
+        last = position.step + 1 == self._batches(len(self.order)) and not self.settings.drop_last
+        chosen = self.order[start:] if last else self.order[start : start + self.settings.batch_size]
         images = self.stream.augmentation.train(
             task.train.images, task.train.positions[chosen], self.generators["augmentation"]
         )
-        batch = Batch(images, task.train.labels[chosen], task.index, task.train, chosen)
-        self.method.loss = 0.0
+        batch = Batch(images, task.train.labels[chosen], task.index, task.classes, task.train, chosen)
+        self.method.loss, self.method.replayed_images = 0.0, []
         logits = self.method.step(batch)
+        self.sparsifier.end_step(moment, batch, logits)
         seen = logits[:, : task.classes.stop]
         position.correct += int((seen.argmax(axis=1) == batch.labels).sum())
         position.presented += len(batch)
@@ -140,7 +175,7 @@ class Trainer:
         position.total_steps += 1
         self.listener.stepped(position, self.method.loss)
 
-    def _end_epoch(self) -> None:
+    def _end_epoch(self, task: Task) -> None:
         position = self.position
         loss = position.loss_sum / position.step
         if not np.isfinite(loss):
@@ -152,7 +187,18 @@ class Trainer:
         self.log.write(
             "epoch", task=position.task, epoch=position.epoch, steps=position.step, loss=loss, train_accuracy=accuracy
         )
+        self.sparsifier.end_epoch(self._moment(), task)
+        self._log_sparsity()
         position.next_epoch()
+
+    def _moment(self) -> Moment:
+        position = self.position
+        return Moment(position.task, position.epoch, position.step, position.total_steps, self.settings.epochs)
+
+    def _log_sparsity(self) -> None:
+        for record in self.sparsifier.records:
+            self.log.write("sparsity", task=self.position.task, epoch=self.position.epoch, **record)
+        self.sparsifier.records = []
 
     # Evaluation
 
@@ -182,12 +228,12 @@ class Trainer:
 
     def _snapshot_if_due(self, task: Task) -> None:
         """Snapshots are spread evenly over the last steps of a task; the last one is at its end."""
-        wanted = self.settings.evaluation.snapshots
         steps = self._steps_of(task)
-        done = self.position.epoch * self._steps_per_epoch(task) + self.position.step
+        wanted = min(self.settings.evaluation.snapshots, steps)
+        done = sum(self._steps_in(task, epoch) for epoch in range(self.position.epoch)) + self.position.step
         gap = max(1, min(self.settings.evaluation.snapshot_steps, steps) // max(wanted, 1))
         due = wanted - (steps - done + gap - 1) // gap
-        if len(self.position.snapshots) >= min(due, wanted):
+        if not done or len(self.position.snapshots) >= due:
             return
         with self.clock.measure("evaluate"):
             tasks, learned = self.stream.tasks[: task.index + 1], task.index + 1
@@ -202,7 +248,7 @@ class Trainer:
         kept = self.method.recalibration_images()
         if kept is not None:
             return kept
-        return task.train.originals(slice(None, None, max(1, len(task.train) // RECALIBRATION_IMAGES)))
+        return task.train.originals(slice(None, None, -(-len(task.train) // RECALIBRATION_IMAGES)))
 
     # Stopping and resuming
 
@@ -220,8 +266,13 @@ class Trainer:
             tensors: checkpoints.Tensors = {f"parameters.{name}": parameters.values[name] for name in parameters.values}
             tensors |= {f"statistics.{name}": parameters.statistics[name] for name in parameters.statistics}
             tensors |= {f"method.{name}": array for name, array in self.method.state().items()}
+            tensors |= {f"index.{name}": index for name, index in parameters.index.items()}
+            tensors |= {f"updated.{name}": places for name, places in parameters.updated.items()}
+            tensors |= {f"sparsifier.{name}": array for name, array in self.sparsifier.state().items()}
             tensors["order"] = self.order
             state = {
+                "settings": fingerprint(self.settings),
+                "data": self.stream.fingerprint(),
                 "position": self.position.to_json(),
                 "generators": self.generators.state(),
                 "accuracy": {kind: matrix.to_json() for kind, matrix in self.accuracy.items()},
@@ -231,38 +282,71 @@ class Trainer:
             checkpoints.save(self.directory.checkpoints, self.position.total_steps, tensors, state)
         self._last_checkpoint = time.monotonic()
 
-    def _resume(self) -> None:
+    def _resume(self) -> bool:
+        """Whether there was a checkpoint to go on from."""
         found = checkpoints.load_newest(self.directory.checkpoints)
         if found is None:
             self.log.cut(0)
-            return
+            return False
         tensors, state = found
         try:
             self._restore(tensors, state)
-        except (KeyError, ValueError, TypeError, IndexError) as error:
+        except (KeyError, ValueError, TypeError, IndexError, OverflowError, AttributeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise SparclError(
-                f"The checkpoint in {self.directory.path} does not belong to this run ({error}). Start the run anew."
+                f"The checkpoint in {self.directory.path} does not belong to this run ({reason}). Start the run anew."
             ) from error
+        return True
 
     def _restore(self, tensors: checkpoints.Tensors, state: dict[str, Any]) -> None:
+        def part(prefix: str) -> checkpoints.Tensors:
+            return {key.removeprefix(prefix): tensors[key] for key in tensors if key.startswith(prefix)}
+
+        if state["settings"] != fingerprint(self.settings):
+            raise ValueError("settings.json was changed since")
+        if state["data"] != self.stream.fingerprint():
+            raise ValueError("the data set has changed since")
         parameters = self.network.parameters
+        parameters.set_index(part("index."))
         for prefix, store in (("parameters", parameters.values), ("statistics", parameters.statistics)):
             for name in store:
                 store[name][...] = _checked(tensors[f"{prefix}.{name}"], store[name].shape)
-        self.position = Position(**state["position"])
-        prefix = "method."
-        self.method.restore({key.removeprefix(prefix): tensors[key] for key in tensors if key.startswith(prefix)})
+        self.position = Position.from_json(state["position"])
+        parameters.updated = part("updated.")
+        self.method.restore(part("method."), self.position.task)
+        self.sparsifier.restore(part("sparsifier."))
         self.order = tensors["order"]
+        self._check_place()
         self.generators.restore(state["generators"])
         self.accuracy = {kind: AccuracyMatrix.from_json(state["accuracy"][kind]) for kind in self.accuracy}
-        self.clock.seconds = dict(state["seconds"])
+        self.clock.seconds = {str(phase): float(seconds) for phase, seconds in state["seconds"].items()}
         self.log.cut(int(state["metrics_length"]))
 
-    def _steps_per_epoch(self, task: Task) -> int:
-        return -(-len(task.train) // self.settings.batch_size)
+    def _check_place(self) -> None:
+        """That the position and the order of samples are possible in this run."""
+        position = self.position
+        if position.task > len(self.tasks) or position.epoch > self.settings.epochs:
+            raise ValueError("the position lies outside of the run")
+        if position.step:
+            present = len(self.tasks[position.task].train)
+            if self.order.dtype != np.int64 or self.order.ndim != 1 or len(np.unique(self.order)) != len(self.order):
+                raise ValueError("the order of samples is not one")
+            if self.order.min() < 0 or self.order.max() >= present or position.step > self._batches(len(self.order)):
+                raise ValueError("the order of samples is not one of this task")
+
+    def _batches(self, samples: int) -> int:
+        """How many batches so many samples make. A lone last sample joins the batch before it: batch statistics of a
+        single sample mean nothing."""
+        whole, rest = divmod(samples, self.settings.batch_size)
+        if whole and (self.settings.drop_last or (rest == 1 and self.settings.batch_size > 1)):
+            return whole
+        return whole + (rest > 0)
+
+    def _steps_in(self, task: Task, epoch: int) -> int:
+        return self._batches(self.sparsifier.samples_in_epoch(task, epoch))
 
     def _steps_of(self, task: Task) -> int:
-        return self.settings.epochs * self._steps_per_epoch(task)
+        return sum(self._steps_in(task, epoch) for epoch in range(self.settings.epochs))
 
 
 def _checked(tensor: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -15,6 +15,7 @@ class Batch:
     images: NDArray[np.float32]
     labels: NDArray[np.int64]
     task: int
+    classes: range  # of its task
     samples: Samples
     chosen: NDArray[np.int64]
 

@@ -38,6 +38,7 @@ class ReservoirBuffer:
     ) -> None:
         self.capacity = capacity
         self.seen = 0
+        self.resting = False  # still collects, but is not rehearsed from
         self.images = np.zeros((capacity, *image_shape), np.uint8)
         self.labels = np.zeros(capacity, np.int64)
         self.tasks = np.zeros(capacity, np.int64)
@@ -48,6 +49,10 @@ class ReservoirBuffer:
 
     def __len__(self) -> int:
         return min(self.seen, self.capacity)
+
+    def __bool__(self) -> bool:
+        """Whether there is something to rehearse."""
+        return len(self) > 0 and not self.resting
 
     def add(self, batch: Batch, logits: Logits | None = None) -> None:
         """Present a batch's samples, with the logits of their training forward where the buffer keeps logits."""
@@ -65,10 +70,14 @@ class ReservoirBuffer:
                 if logits is not None:
                     self.logits[slot] = logits[sample]
 
-    def draw(self, count: int) -> Replay:
-        """A random selection without repetition, of at most `count` samples."""
-        chosen = self._generators["replay"].choice(len(self), min(count, len(self)), replace=False)
-        images = self._augmentation.train(self.images, chosen, self._generators["replay_augmentation"])
+    def draw(self, count: int, generator: np.random.Generator | None = None) -> Replay:
+        """A random selection without repetition, of at most `count` samples.
+
+        A draw for another purpose than training brings its own generator, so that training's draws stay the same.
+        """
+        chosen = (generator or self._generators["replay"]).choice(len(self), min(count, len(self)), replace=False)
+        augmenting = generator or self._generators["replay_augmentation"]
+        images = self._augmentation.train(self.images, chosen, augmenting)
         return Replay(images, self.labels[chosen], self.tasks[chosen], self.logits[chosen])
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from sparcl.methods.batch import Batch
-from sparcl.methods.losses import cross_entropy, logit_mse
+from sparcl.methods.losses import logit_mse
 from sparcl.methods.rehearsal import Rehearsal
 from sparcl.network import Logits
 
@@ -20,7 +20,7 @@ class DarkExperienceReplay(Rehearsal, name="der"):
     }
 
     def step(self, batch: Batch) -> Logits:
-        logits = self.descend(batch.images, cross_entropy(batch.labels))
+        logits = self.descend(batch.images, self.classification_loss(batch))
         if self.buffer:
             a = self.replay()
             self.descend(a.images, self.alpha * logit_mse(a.logits))

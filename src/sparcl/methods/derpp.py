@@ -21,7 +21,7 @@ class DarkExperienceReplayPlusPlus(Rehearsal, name="derpp"):
     }
 
     def step(self, batch: Batch) -> Logits:
-        logits = self.descend(batch.images, cross_entropy(batch.labels))
+        logits = self.descend(batch.images, self.classification_loss(batch))
         if self.buffer:
             a, b = self.replay(), self.replay()
             self.descend(a.images, self.alpha * logit_mse(a.logits))

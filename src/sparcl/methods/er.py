@@ -1,9 +1,12 @@
 """Experience Replay (Rolnick et al., 2019; Riemer et al., 2019)."""
 
+from typing import Annotated
+
 import numpy as np
+from pydantic import Field
 
 from sparcl.methods.batch import Batch
-from sparcl.methods.losses import cross_entropy
+from sparcl.methods.losses import cross_entropy, joined
 from sparcl.methods.rehearsal import Rehearsal
 from sparcl.network import Logits
 
@@ -11,7 +14,7 @@ from sparcl.network import Logits
 class ExperienceReplay(Rehearsal, name="er"):
     """One forward over the batch and a replayed batch together; mean cross-entropy over both."""
 
-    learning_rate: float = 0.1
+    learning_rate: Annotated[float, Field(gt=0)] = 0.1
 
     tuned = {
         "cifar10": {200: {"learning_rate": 0.1}, 500: {"learning_rate": 0.1}},
@@ -19,12 +22,12 @@ class ExperienceReplay(Rehearsal, name="er"):
     }
 
     def step(self, batch: Batch) -> Logits:
-        images, labels = batch.images, batch.labels
+        images, loss = batch.images, self.classification_loss(batch)
         if self.buffer:
             replayed = self.replay()
             images = np.concatenate([images, replayed.images])
-            labels = np.concatenate([labels, replayed.labels])
-        logits = self.descend(images, cross_entropy(labels))[: len(batch)]
+            loss = joined((len(batch), loss), (len(replayed.labels), cross_entropy(replayed.labels)))
+        logits = self.descend(images, loss)[: len(batch)]
         self.update()
         self.buffer.add(batch)
         return logits

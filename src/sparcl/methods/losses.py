@@ -45,11 +45,18 @@ def log_softmax(logits: Logits) -> Logits:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
 
-def cross_entropy(labels: Labels) -> Loss:
-    """Mean over the samples of -log softmax(logits)[label]."""
+def cross_entropy(labels: Labels, classes: range | None = None) -> Loss:
+    """Mean over the samples of -log softmax(logits)[label].
+
+    With `classes` given it is the single-head loss: only these classes compete, all other logits are masked out.
+    """
 
     def evaluate(logits: Logits) -> tuple[float, Logits]:
         rows = np.arange(len(labels))
+        if classes is not None:
+            masked = np.full_like(logits, -np.inf)
+            masked[:, classes.start : classes.stop] = logits[:, classes.start : classes.stop]
+            logits = masked
         log_probabilities = log_softmax(logits)
         gradient = np.exp(log_probabilities)
         gradient[rows, labels] -= 1
@@ -65,6 +72,22 @@ def logit_mse(targets: Logits) -> Loss:
     def evaluate(logits: Logits) -> tuple[float, Logits]:
         difference = logits - targets
         return float(np.mean(difference * difference)), difference * np.asarray(2 / difference.size, difference.dtype)
+
+    return Loss(evaluate)
+
+
+def joined(*parts: tuple[int, Loss]) -> Loss:
+    """One mean loss over a batch whose parts have losses of their own: (samples, loss) of each part, in order."""
+
+    def evaluate(logits: Logits) -> tuple[float, Logits]:
+        value, gradient, start = 0.0, np.zeros_like(logits), 0
+        for count, loss in parts:
+            part_value, part_gradient = loss(logits[start : start + count])
+            share = count / len(logits)
+            value += share * part_value
+            gradient[start : start + count] = share * part_gradient
+            start += count
+        return value, gradient
 
     return Loss(evaluate)
 

@@ -12,18 +12,33 @@ A method is a class with a name, its hyper-parameters as annotated attributes, a
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from sparcl.data import Augmentation, Task
 from sparcl.generators import Generators
 from sparcl.methods.batch import Batch
-from sparcl.methods.losses import Loss
+from sparcl.methods.losses import Loss, cross_entropy
 from sparcl.network import Logits, Network, Sgd
 
 METHODS: dict[str, type["Method"]] = {}
+
+
+class GradientWatcher:
+    """Whoever wants to see a step's gradients, or to change them before they are applied. This one does neither."""
+
+    def dense_gradients(self) -> Mapping[str, NDArray[Any]] | None:
+        """Arrays to which the next backward pass shall add the gradients of all positions of sparse weights."""
+        return None
+
+    def after_backward(self, samples: int, replayed: bool) -> None:
+        """A backward pass over so many samples has added its gradients."""
+
+    def before_update(self) -> None:
+        """All gradients of the step are there and are about to be applied."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +55,9 @@ class Workplace:
 class Method(ABC):
     """Hyper-parameters are the annotated attributes of the class and its bases; the settings give their values."""
 
-    learning_rate: float = 0.03
-    weight_decay: float = 0.0
+    learning_rate: Annotated[float, Field(gt=0)] = 0.03
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    single_head: bool = False
 
     #: Hyper-parameters found best, by data set and buffer size; the nearest size given is taken.
     tuned: ClassVar[Mapping[str, Mapping[int, Mapping[str, float]]]] = {}
@@ -62,7 +78,9 @@ class Method(ABC):
         self.workplace = workplace
         self.network = workplace.network
         self.optimizer = self._new_optimizer()
-        self.loss = 0.0  # of the last step, for display
+        self.watcher = GradientWatcher()
+        self.replayed_images: list[NDArray[np.float32]] = []  # of the current step
+        self.loss = 0.0  # of the current step, for display
 
     @abstractmethod
     def step(self, batch: Batch) -> Logits:
@@ -79,13 +97,19 @@ class Method(ABC):
         """One forward and backward pass in training mode; gradients add up until `update`."""
         logits, context = self.network.forward(images)
         value, d_logits = loss(logits)
-        self.network.backward(context, d_logits)
+        self.network.backward(context, d_logits, self.watcher.dense_gradients())
+        self.watcher.after_backward(len(images), any(images is drawn for drawn in self.replayed_images))
         self.loss += value
         return logits
 
     def update(self) -> None:
         """One step of gradient descent."""
+        self.watcher.before_update()
         self.optimizer.step()
+
+    def classification_loss(self, batch: Batch) -> Loss:
+        """Cross-entropy on the batch: over all classes, or with `single_head` over those of its task only."""
+        return cross_entropy(batch.labels, batch.classes if self.single_head else None)
 
     def recalibration_images(self) -> NDArray[np.uint8] | None:
         """Un-augmented images from which batch statistics may be re-estimated; None if the method keeps none."""
@@ -93,12 +117,14 @@ class Method(ABC):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Every array that a resumed run needs beside the network's own."""
-        velocity = self.optimizer.velocity
-        return {} if velocity is None else {"optimizer.velocity": velocity}
+        velocity = self.network.parameters.velocity
+        return {} if velocity is None else {"optimizer.velocity": velocity.flat}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        if self.optimizer.velocity is not None:
-            self.optimizer.velocity[...] = state["optimizer.velocity"]
+    def restore(self, state: dict[str, NDArray[Any]], task: int) -> None:
+        """Continue in the middle of a task."""
+        velocity = self.network.parameters.velocity
+        if velocity is not None:
+            velocity.flat[...] = state["optimizer.velocity"]
 
     def _new_optimizer(self) -> Sgd:
         return Sgd(self.network.parameters, self.learning_rate, weight_decay=self.weight_decay)
@@ -108,7 +134,7 @@ class Method(ABC):
         """Name, type and default of every hyper-parameter."""
         return {
             key: (hint, getattr(cls, key))
-            for key, hint in get_type_hints(cls).items()
+            for key, hint in get_type_hints(cls, include_extras=True).items()
             if get_origin(hint) is not ClassVar and hint is not ClassVar
         }
 

@@ -1,7 +1,6 @@
 """Fine-tuning without any protection: the lower bound."""
 
 from sparcl.methods.batch import Batch
-from sparcl.methods.losses import cross_entropy
 from sparcl.methods.method import Method
 from sparcl.network import Logits
 
@@ -10,6 +9,6 @@ class FineTuning(Method, name="sgd"):
     """Plain gradient descent on each task in turn; forgets the earlier ones."""
 
     def step(self, batch: Batch) -> Logits:
-        logits = self.descend(batch.images, cross_entropy(batch.labels))
+        logits = self.descend(batch.images, self.classification_loss(batch))
         self.update()
         return logits

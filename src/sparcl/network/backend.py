@@ -14,13 +14,17 @@ from sparcl.network.protocol import Network
 NEEDS_TORCH = 'Training needs PyTorch, which is not installed. Install it with: pip install "sparcl-edge[torch]"'
 
 
+def available_cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
 def build_network(graph: Graph, generator: np.random.Generator, threads: int = 0) -> Network:
     """A freshly initialised network on the chosen backend; `threads` 0 means every core."""
     if importlib.util.find_spec("torch") is None:
         raise SparclError(NEEDS_TORCH)
     from sparcl.network.torch import TorchNetwork, set_threads
 
-    threads = threads or len(os.sched_getaffinity(0))
+    threads = threads or available_cores()
     _engine.set_threads(threads)
     set_threads(threads)
     parameters = Parameters(graph)

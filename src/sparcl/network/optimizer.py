@@ -1,12 +1,9 @@
 """Stochastic gradient descent on the flat parameter store."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from sparcl import _engine
-from sparcl.network.parameters import Parameters
+from sparcl.network.parameters import FlatStore, Parameters
 
 
 class Sgd:
@@ -19,15 +16,35 @@ class Sgd:
         self.learning_rate = learning_rate
         self.momentum = momentum
         self.weight_decay = weight_decay
-        self.velocity: NDArray[Any] | None = np.zeros_like(parameters.values.flat) if momentum else None
+        # The velocity lives with the parameters, because it moves with them when the active weights change.
+        parameters.velocity = parameters.gradients.moved_to(parameters.index) if momentum else None
+        if parameters.velocity is not None:
+            parameters.velocity.flat[...] = 0.0
 
     def step(self) -> None:
         """Apply the accumulated gradients and clear them."""
+        parameters = self.parameters
+        frozen = self._frozen() if self.momentum or self.weight_decay else []
+        kept = [(store, where, store.flat[where]) for store, where in frozen]
         _engine.sgd(
-            self.parameters.values.flat,
-            self.parameters.gradients.flat,
-            self.velocity,
+            parameters.values.flat,
+            parameters.gradients.flat,
+            parameters.velocity.flat if parameters.velocity is not None else None,
             self.learning_rate,
             self.momentum,
             self.weight_decay,
         )
+        for store, where, numbers in kept:
+            store.flat[where] = numbers
+
+    def _frozen(self) -> list[tuple[FlatStore, np.ndarray]]:
+        """Weights that get no gradients now: decay and momentum must not move them either."""
+        parameters = self.parameters
+        stores = [parameters.values] + ([parameters.velocity] if parameters.velocity is not None else [])
+        outside = []
+        for name, updated in parameters.updated.items():
+            where = parameters.values.slices[name]
+            mask = np.ones(where.stop - where.start, bool)
+            mask[updated] = False
+            outside += [(store, where.start + np.flatnonzero(mask)) for store in stores]
+        return outside

@@ -1,41 +1,78 @@
 """All numbers of a network, each kind in one flat array and viewed by name.
 
-Flat, so that a step of gradient descent, a checkpoint or a norm is one operation over one array. A convolution's weight
-[out, in, ky, kx] lies in memory as [out, ky, kx, in], the order in which dense convolutions are fastest on CPUs; the
-view by name has the usual order of axes.
+Flat, so that a step of gradient descent, a checkpoint or a norm is one operation over one array. A dense convolution's
+weight [out, in, ky, kx] lies in memory as [out, ky, kx, in], the order in which dense convolutions are fastest on CPUs;
+the view by name has the usual order of axes.
+
+A sparse weight is stored sparse: one number for each active position, and the sorted positions (in the flattened
+[out, in, ky, kx]) beside it. Nothing dense stands behind it. A position is active because it is listed, whatever its
+value: a weight that was just grown is zero and active.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sparcl.graph import Graph, ParameterSpec
 
+Index = NDArray[np.int64]  # sorted positions
+
 
 class FlatStore:
-    """Named blocks in one flat array."""
+    """Named blocks in one flat array; the blocks named in `index` hold only the positions listed there."""
 
-    def __init__(self, specs: list[ParameterSpec], dtype: DTypeLike = np.float32) -> None:
+    def __init__(
+        self, specs: list[ParameterSpec], dtype: DTypeLike = np.float32, index: Mapping[str, Index] | None = None
+    ) -> None:
         self.specs = {spec.name: spec for spec in specs}
-        self.flat: NDArray[np.floating] = np.zeros(sum(spec.size for spec in specs), dtype)
+        self.index = dict(index or {})
         self.slices: dict[str, slice] = {}
         start = 0
         for spec in specs:
-            self.slices[spec.name] = slice(start, start + spec.size)
-            start += spec.size
+            stored = len(self.index[spec.name]) if spec.name in self.index else spec.size
+            self.slices[spec.name] = slice(start, start + stored)
+            start += stored
+        self.flat: NDArray[np.floating] = np.zeros(start, dtype)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.specs)
 
     def __getitem__(self, name: str) -> NDArray[np.floating]:
-        """A writable view of one block."""
+        """A writable view of one block: with the shape of the parameter, or one-dimensional if it is stored sparse."""
         block = self.flat[self.slices[name]]
         shape = self.specs[name].shape
+        if name in self.index:
+            return block
         if len(shape) == 4:
             out, into, height, width = shape
             return block.reshape(out, height, width, into).transpose(0, 3, 1, 2)
         return block.reshape(shape)
+
+    def dense(self, name: str) -> NDArray[np.floating]:
+        """A copy of one parameter with every position, zero where nothing is stored."""
+        if name not in self.index:
+            return np.ascontiguousarray(self[name])
+        full = np.zeros(self.specs[name].size, self.flat.dtype)
+        full[self.index[name]] = self[name]
+        return full.reshape(self.specs[name].shape)
+
+    def moved_to(self, index: Mapping[str, Index]) -> "FlatStore":
+        """The same numbers with other active positions: kept ones keep their value, new ones are zero."""
+        moved = FlatStore(list(self.specs.values()), self.flat.dtype, index)
+        for name in self:
+            if name not in moved.index:
+                moved[name][...] = self.dense(name)
+            elif name in self.index and len(index[name]) == len(self.index[name]) == 0:
+                continue
+            elif name in self.index:
+                places = np.searchsorted(self.index[name], index[name])
+                places[places == len(self.index[name])] = 0
+                kept = self.index[name][places] == index[name] if len(self.index[name]) else np.zeros(len(places), bool)
+                moved[name][kept] = self[name][places[kept]]
+            else:
+                moved[name][...] = self.dense(name).ravel()[index[name]]
+        return moved
 
 
 class Parameters:
@@ -44,10 +81,32 @@ class Parameters:
     def __init__(self, graph: Graph, dtype: DTypeLike = np.float32) -> None:
         self.values = FlatStore(graph.parameters(), dtype)
         self.gradients = FlatStore(graph.parameters(), dtype)
+        self.velocity: FlatStore | None = None  # of an optimizer with momentum
         self.statistics = FlatStore(graph.statistics(), dtype)
+        self.updated: dict[str, Index] = {}  # of a sparse weight: which stored values get gradients; absent: all
+        self.layout = 0  # goes up whenever the stores are laid out anew, so that views of them must be taken again
         for name in self.statistics:
             if name.endswith("running_var"):
                 self.statistics[name][...] = 1.0
+
+    @property
+    def index(self) -> Mapping[str, Index]:
+        """The active positions of every sparse weight."""
+        return self.values.index
+
+    def set_index(self, changes: Mapping[str, Index]) -> None:
+        """Change which positions are active. Removed and grown weights lose their value, gradient and momentum."""
+        for name, positions in changes.items():
+            size = self.values.specs[name].size
+            if len(positions) and (positions[0] < 0 or positions[-1] >= size or (np.diff(positions) <= 0).any()):
+                raise ValueError(f"the positions of {name} are not sorted, or outside of 0..{size - 1}")
+        index = {**self.index, **changes}
+        self.values = self.values.moved_to(index)
+        self.gradients = self.gradients.moved_to(index)
+        self.velocity = self.velocity.moved_to(index) if self.velocity is not None else None
+        for name in changes:
+            self.updated.pop(name, None)
+        self.layout += 1
 
     def initialise(self, graph: Graph, generator: np.random.Generator) -> None:
         """PyTorch's default: weights and biases uniform in +-1/sqrt(fan-in), batch normalisation the identity."""

@@ -1,5 +1,6 @@
 """What a learner needs from a network. NumPy in, NumPy out: methods never see a backend."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,8 +30,14 @@ class Network(Protocol):
         untouched); otherwise the running statistics are used.
         """
 
-    def backward(self, context: Context, d_logits: Logits) -> None:
-        """Add the gradients of a loss, given its derivative by the logits, to `parameters.gradients`."""
+    def backward(
+        self, context: Context, d_logits: Logits, dense_gradients: Mapping[str, NDArray[Any]] | None = None
+    ) -> None:
+        """Add the gradients of a loss, given its derivative by the logits, to `parameters.gradients`.
+
+        A sparse weight gets gradients only where it is active (and only at `parameters.updated`, if that is set). The
+        gradients of all positions, active or not, are added to the arrays in `dense_gradients` for the weights there.
+        """
 
     def predict(self, images: Images) -> Logits:
         """Logits with the running statistics, remembering nothing."""

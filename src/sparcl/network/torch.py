@@ -1,15 +1,18 @@
-"""The torch backend: dense, differentiated by autograd. It is the reference, and the fair dense baseline.
+"""The torch backend: dense or masked, differentiated by autograd. It is the reference, and the fair dense baseline.
 
 Torch tensors and NumPy arrays share memory: parameters, gradients and statistics live in the flat store, so the
-optimizer and checkpoints need not know which backend ran. Everything runs in channels-last order, the fastest dense
-float32 layout of PyTorch on CPUs.
+optimizer and checkpoints need not know which backend ran. A sparse weight is made dense for each forward pass, and its
+gradients are gathered after each backward pass: correct, and no faster than dense. Everything runs in channels-last
+order, the fastest dense float32 layout of PyTorch on CPUs.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 
 from sparcl.graph import Graph, Node
 from sparcl.network.parameters import FlatStore, Parameters
@@ -20,12 +23,7 @@ class TorchNetwork:
     def __init__(self, graph: Graph, parameters: Parameters) -> None:
         self.graph = graph
         self.parameters = parameters
-        self._values = _as_tensors(parameters.values)
-        self._statistics = _as_tensors(parameters.statistics)
-        gradients = _as_tensors(parameters.gradients)
-        for name, tensor in self._values.items():
-            tensor.requires_grad_()
-            tensor.grad = gradients[name]  # autograd adds into an existing .grad in place: into the flat store
+        self._layout = -1
         consumers = graph.consumers()
         # A ReLU may overwrite its input when nobody else reads it, and batch_norm and add never need their outputs.
         self._in_place = {
@@ -36,20 +34,42 @@ class TorchNetwork:
             and graph[node.inputs[0]].op in ("batch_norm", "add")
         }
 
+    def _bind(self) -> None:
+        """Take views of the stores; again whenever they were laid out anew."""
+        self._layout = self.parameters.layout
+        self._values = _as_tensors(self.parameters.values)
+        self._statistics = _as_tensors(self.parameters.statistics)
+        gradients = _as_tensors(self.parameters.gradients)
+        self._sparse: dict[str, _DenseWeight] = {}
+        for name, tensor in self._values.items():
+            if name in self.parameters.index:
+                self._sparse[name] = _DenseWeight(tensor, gradients[name], self.parameters, name)
+            else:
+                tensor.requires_grad_()
+                tensor.grad = gradients[name]  # autograd adds into an existing .grad in place: into the flat store
+
     def forward(
         self, images: Images, *, train: bool = True, momentum: float = BATCH_NORM_MOMENTUM
     ) -> tuple[Logits, torch.Tensor]:
         logits = self._run(images, train, momentum)
         return logits.detach().numpy(), logits
 
-    def backward(self, context: torch.Tensor, d_logits: Logits) -> None:
+    def backward(
+        self, context: torch.Tensor, d_logits: Logits, dense_gradients: Mapping[str, NDArray[Any]] | None = None
+    ) -> None:
         context.backward(torch.from_numpy(np.ascontiguousarray(d_logits)))  # type: ignore[no-untyped-call]
+        for name, weight in self._sparse.items():
+            weight.collect(self.parameters.updated.get(name), (dense_gradients or {}).get(name))
 
     def predict(self, images: Images) -> Logits:
-        with torch.inference_mode():
+        with torch.no_grad():
             return np.asarray(self._run(images, train=False, momentum=0.0).numpy())
 
     def _run(self, images: Images, train: bool, momentum: float) -> torch.Tensor:
+        if self._layout != self.parameters.layout:
+            self._bind()
+        for weight in self._sparse.values():
+            weight.fill()
         outputs: dict[str, torch.Tensor] = {}
         source = torch.from_numpy(images)
         outputs[self.graph.nodes[0].name] = source.contiguous(memory_format=torch.channels_last)
@@ -59,7 +79,8 @@ class TorchNetwork:
 
     def _compute(self, node: Node, inputs: list[torch.Tensor], train: bool, momentum: float) -> torch.Tensor:
         x = inputs[0]
-        weight = self._values.get(f"{node.name}.weight")
+        name = f"{node.name}.weight"
+        weight = self._sparse[name].tensor if name in self._sparse else self._values.get(name)
         bias = self._values.get(f"{node.name}.bias")
         match node.op:
             case "conv":
@@ -83,13 +104,42 @@ class TorchNetwork:
                 raise AssertionError(f"the torch backend does not know the operation {node.op!r}")
 
 
+class _DenseWeight:
+    """The dense tensor in which torch sees a sparse weight; it is filled before a forward pass."""
+
+    def __init__(self, values: torch.Tensor, gradients: torch.Tensor, parameters: Parameters, name: str) -> None:
+        out, into, height, width = parameters.values.specs[name].shape
+        self._values, self._gradients = values, gradients
+        memory = torch.zeros(out, height, width, into, dtype=values.dtype)
+        self._memory = memory.view(-1)
+        self.tensor = memory.permute(0, 3, 1, 2).requires_grad_()
+        gradient_memory = torch.zeros_like(memory)
+        self._gradient_memory = gradient_memory.view(-1)
+        self._gradient = gradient_memory.permute(0, 3, 1, 2)
+        self.tensor.grad = self._gradient
+        # The memory is ordered [out, ky, kx, in]; positions count in the order [out, in, ky, kx].
+        o, i, y, x = np.unravel_index(parameters.index[name], (out, into, height, width))
+        self._places = torch.from_numpy(np.ravel_multi_index((o, y, x, i), (out, height, width, into)))
+
+    def fill(self) -> None:
+        # Through .data: contexts that are still alive saw the same numbers, so autograd need not mind the write.
+        self._memory.data[self._places] = self._values
+
+    def collect(self, updated: NDArray[np.int64] | None, dense_gradient: NDArray[Any] | None) -> None:
+        """Move the gradients that autograd left in the dense tensor to the sparse store."""
+        if dense_gradient is not None:
+            dense_gradient += self._gradient.numpy()
+        if updated is None:
+            self._gradients += self._gradient_memory[self._places]
+        else:
+            chosen = torch.from_numpy(updated)
+            self._gradients[chosen] += self._gradient_memory[self._places[chosen]]
+        self._gradient_memory.zero_()
+
+
 def _as_tensors(store: FlatStore) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(store[name]) for name in store}
 
 
 def set_threads(count: int) -> None:
     torch.set_num_threads(count)
-
-
-def versions() -> dict[str, Any]:
-    return {"torch": torch.__version__, "threads": torch.get_num_threads()}

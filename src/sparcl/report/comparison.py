@@ -2,7 +2,7 @@
 
 import datetime
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,58 +10,109 @@ from typing import Any
 from sparcl.errors import SparclError
 from sparcl.files import write_text
 from sparcl.learning.run_directory import RunDirectory
-from sparcl.learning.settings import Settings
+from sparcl.learning.settings import Settings, fingerprint
 
-HEADINGS = ("Class-IL", "Task-IL", "forgetting", "BWT", "FWT", "Class-IL raw", "Task-IL raw", "seconds", "MB")
+# Forward transfer is that of Task-IL: classes that were never seen are never predicted, so that of Class-IL would only
+# say how good chance is.
+HEADINGS = (
+    *("Class-IL", "Task-IL", "forgetting", "BWT", "FWT (Task-IL)", "Class-IL raw", "Task-IL raw"),
+    *("seconds", "MB"),
+)
+WHOLE_NUMBERS = ("seconds", "MB")
 
 
 @dataclass(frozen=True)
 class Row:
+    name: str
     settings: Settings  # of the first run; the others differ in the seed
     seeds: tuple[int, ...]
-    cells: tuple[str, ...]  # one for each heading
+    cells: dict[str, str]  # by heading
 
 
-def compare(directories: Sequence[RunDirectory]) -> list[Row]:
-    """One row for each group of runs, in the order in which they were given."""
+def compare(directories: Sequence[RunDirectory], note: Callable[[str], None] = lambda _: None) -> list[Row]:
+    """One row for each group of runs, in the order in which they were given.
+
+    What is not a finished run is left out, and `note` is told; if nothing is left, that is an error.
+    """
     groups: dict[str, list[tuple[Settings, RunDirectory]]] = {}
     for directory in directories:
-        if directory.result() is None:
-            raise SparclError(
-                f"{directory.path} is not finished. Continue it with: sparcl run --resume {directory.path}"
-            )
-        settings = directory.settings()
-        key = settings.model_copy(update={"seed": 0}).model_dump_json()
-        groups.setdefault(key, []).append((settings, directory))
-    return [_row(group) for group in groups.values()]
+        try:
+            settings, result = directory.stored_settings(), directory.result()
+        except SparclError as error:
+            note(f"Left out: {error}")
+            continue
+        if result is None:
+            note(f"Left out: {directory.path} is not finished. Continue it with: sparcl run --resume {directory.path}")
+            continue
+        group = groups.setdefault(fingerprint(settings.model_copy(update={"seed": 0})), [])
+        if settings.seed in [other.seed for other, _ in group]:
+            note(f"Left out: {directory.path} is the same run as {group[0][1].path}, with the same seed.")
+            continue
+        group.append((settings, directory))
+    if not groups:
+        raise SparclError("There is no finished run to compare.")
+    names = _names([group[0][0] for group in groups.values()])
+    return [_row(name, group) for name, group in zip(names, groups.values(), strict=True)]
 
 
-def _row(group: list[tuple[Settings, RunDirectory]]) -> Row:
+def _row(name: str, group: list[tuple[Settings, RunDirectory]]) -> Row:
     measured = [_measures(directory) for _, directory in group]
-    cells = tuple(_cell([run[number] for run in measured], whole=number >= 7) for number in range(len(HEADINGS)))
-    return Row(group[0][0], tuple(settings.seed for settings, _ in group), cells)
+    cells = {heading: _cell([run[heading] for run in measured], heading in WHOLE_NUMBERS) for heading in HEADINGS}
+    return Row(name, group[0][0], tuple(settings.seed for settings, _ in group), cells)
 
 
-def _measures(directory: RunDirectory) -> list[float | None]:
-    """In the order of HEADINGS. Snapshot means where the run has them; forward transfer only exists without."""
+def _measures(directory: RunDirectory) -> dict[str, float | None]:
+    """By heading. Snapshot means where the run has them; forward transfer only exists without."""
     result, costs = directory.result(), directory.costs()
-    assert result is not None
     try:
+        assert result is not None
         class_il: dict[str, Any] = result.get("class_il_snapshots", result["class_il"])
         task_il: dict[str, Any] = result.get("task_il_snapshots", result["task_il"])
-        return [
+        measures = (
             class_il["average"],
             task_il["average"],
             class_il["forgetting"],
             class_il["bwt"],
-            result["class_il"]["fwt"],
+            result["task_il"]["fwt"],
             result["class_il"]["average"],
             result["task_il"]["average"],
             sum(costs["seconds"].values()),
             costs["peak_memory_mb"],
+        )
+        numbers = [None if measure is None else float(measure) for measure in measures]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise SparclError(f"{directory.path}/result.json or costs.json is damaged ({error!r}).") from error
+    return dict(zip(HEADINGS, numbers, strict=True))
+
+
+def _names(all_settings: list[Settings]) -> list[str]:
+    """DATASET/METHOD, and whatever else tells the rows apart."""
+    flat = [_flattened(settings.model_dump(mode="json")) for settings in all_settings]
+    names = [short_name(settings) for settings in all_settings]
+    silent = ("dataset", "method.name", "sparsifier.name", "sparsity", "seed", "threads", "data.root", "checkpoint.")
+    for number, name in enumerate(names):
+        alike = [other for other, other_name in zip(flat, names, strict=True) if other_name == name]
+        differing = [
+            key
+            for key in flat[number]
+            if not key.startswith(silent) and any(other.get(key) != flat[number][key] for other in alike)
         ]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise SparclError(f"{directory.path}/result.json or costs.json is damaged: {error!r}.") from error
+        names[number] = name + "".join(f" {key}={flat[number][key]}" for key in differing[:4])
+    return names
+
+
+def short_name(settings: Settings) -> str:
+    name = settings.method.name
+    if settings.sparsifier.name != "none":
+        name = f"{settings.sparsifier.name}-{name}-{round(100 * settings.sparsity)}"
+    return f"{settings.dataset}/{name}"
+
+
+def _flattened(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
 
 
 def _cell(values: list[float | None], whole: bool) -> str:
@@ -77,14 +128,12 @@ def _cell(values: list[float | None], whole: bool) -> str:
 def markdown(rows: Sequence[Row], command: str) -> str:
     """The table with what is needed to make it again: protocol, seeds, date, command."""
     lines = [
-        "| method | buffer | seeds | " + " | ".join(HEADINGS) + " |",
+        "| run | buffer | seeds | " + " | ".join(HEADINGS) + " |",
         "|---|---:|---:|" + "---:|" * len(HEADINGS),
     ]
     for row in rows:
-        seeds = ", ".join(map(str, row.seeds))
-        lines.append(
-            f"| {row.settings.method.name} | {row.settings.buffer_size} | {seeds} | " + " | ".join(row.cells) + " |"
-        )
+        cells = [row.name, str(row.settings.buffer_size), ", ".join(map(str, row.seeds)), *row.cells.values()]
+        lines.append(f"| {' | '.join(cells)} |")
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     lines += ["", f"Protocol: {describe_protocol(rows)}.", "", f"Written on {today} by `{command}`."]
     return "\n".join(lines)
@@ -93,24 +142,26 @@ def markdown(rows: Sequence[Row], command: str) -> str:
 def describe_protocol(rows: Sequence[Row]) -> str:
     """What all rows share, in words; where rows differ, each value is named once."""
 
-    def each(pick: Any) -> str:
+    def each(pick: Callable[[Settings], object]) -> str:
         return " or ".join(dict.fromkeys(str(pick(row.settings)) for row in rows))
 
     parts = [
         f"{each(lambda s: s.dataset)} ({each(lambda s: s.protocol)})",
         f"{each(lambda s: s.model)} of width {each(lambda s: s.width)}",
-        f"{each(lambda s: s.epochs)} epochs a task",
-        f"{each(lambda s: s.data.images_per_task or 'all')} images a task",
+        f"{each(lambda s: s.data.tasks or 'all')} tasks",
+        f"{each(lambda s: s.epochs)} epochs and {each(lambda s: s.data.images_per_task or 'all')} images a task",
         f"batch {each(lambda s: s.batch_size)}, replay batch {each(lambda s: s.replay_batch_size)}",
+        f"{each(lambda s: s.threads or 'all')} threads",
     ]
     snapshots = each(lambda s: s.evaluation.snapshots)
     if snapshots != "0":
         steps = each(lambda s: s.evaluation.snapshot_steps)
         calibrated = "with" if rows[0].settings.evaluation.bn_recalibration else "without"
-        parts.append(
-            f"accuracies are means of {snapshots} snapshots over the last {steps} steps, {calibrated} BN recalibration"
-        )
-        parts.append("raw: the single evaluation after the last step, without recalibration")
+        parts += [
+            f"accuracies are means of {snapshots} snapshots over the last {steps} steps of a task, "
+            f"{calibrated} BN recalibration",
+            "raw: the single evaluation after the last step, without recalibration",
+        ]
     return "; ".join(parts)
 
 

@@ -1,0 +1,233 @@
+"""`sparcl cost`: what a training costs before it runs, and the costs the paper prints beside ours."""
+
+import json
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from sparcl.cli.display import progress_bar
+from sparcl.data import DATASETS, Stream, load_stream
+from sparcl.data.load import augmentation_of
+from sparcl.data.store import Store
+from sparcl.data.tasks import Cut, cut_into_tasks
+from sparcl.errors import SparclError
+from sparcl.graph import Graph, build_model
+from sparcl.learning import settings
+from sparcl.methods import METHODS
+from sparcl.metrics.costs import PHASES, CostCounter, LayerCost, NetworkCost
+from sparcl.metrics.schedule import TrainingPlan, count_plan
+from sparcl.report.paper_costs import AGREES_WITHIN, REASONS, Cell, paper_cells
+
+HELP = """Count what a training costs before it runs: FLOPs in two conventions, and memory by the paper's formula.
+
+PRESET is DATASET/METHOD (see `sparcl presets`) or a TOML file with settings. CIFAR-10 and Tiny-ImageNet are counted
+without their images. docs/costs.md says what is counted.
+
+\b
+sparcl cost cifar10/derpp                           # the paper's protocol
+sparcl cost cifar10/er --protocol reduced --layers  # each layer too
+sparcl cost digits/derpp --set epochs=20 --json
+sparcl cost --paper                                 # the paper's costs beside ours
+"""
+
+# Replayed batches that one step of a method learns from.
+REPLAY_PASSES = {"sgd": 0, "joint": 0, "er": 1, "der": 1, "derpp": 2}
+
+# Known sizes, so that a plan can be made on a machine without the images.
+TRAINING_IMAGES_PER_CLASS = {"cifar10": 5000, "tiny_imagenet": 500}
+
+
+def cost(
+    preset: Annotated[str | None, typer.Argument(help="DATASET/METHOD, or a TOML file.")] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")
+    ] = None,
+    protocol: Annotated[str | None, typer.Option(help="Protocol of the data set: full, reduced, ...")] = None,
+    layers: Annotated[bool, typer.Option("--layers", help="Print the cost of each layer too.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="Print every cost of the paper beside ours.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON, complete.")] = False,
+) -> None:
+    if paper == (preset is not None):
+        raise SparclError("Say what to count, for example: sparcl cost cifar10/derpp; or: sparcl cost --paper.")
+    if preset is None:
+        cells = list(paper_cells(paper_network((3, 32, 32), 10), paper_network((3, 64, 64), 200)))
+        if as_json:
+            print(json.dumps([cell.to_json() for cell in cells]))
+        else:
+            _print_cells(cells)
+        return
+    values = settings.from_file(Path(preset)) if preset.endswith(".toml") else settings.from_preset(preset)
+    if protocol is not None:
+        values["protocol"] = protocol
+    chosen = settings.resolve(settings.with_changes(values, change or []))
+    stream = _stream(chosen)
+    network = network_cost(build_model(chosen.model, stream.image_shape, stream.classes, chosen.width))
+    plan = training_plan(chosen, stream)
+    if as_json:
+        print(json.dumps(_plan_as_json(network, plan)))
+    else:
+        _print_plan(network, plan, layers)
+
+
+cost.__doc__ = HELP
+
+
+def network_cost(graph: Graph) -> NetworkCost:
+    """What is masked: every convolution but the first, which sees the image, and the 1x1 projections."""
+    convolutions = [node for node in graph if node.op == "conv"]
+    layers = []
+    for node in graph:
+        if node.op in ("conv", "linear"):
+            weight = graph.parameters_of(node)[0]
+            masked = node.op == "conv" and node.kernel > 1 and node is not convolutions[0]
+            layers.append(LayerCost(weight.name, weight.size, math.prod(node.shape[1:]), masked))
+    activations = sum(math.prod(node.shape) for node in convolutions)
+    return NetworkCost(tuple(layers), graph.parameter_count(), activations)
+
+
+def paper_network(image_shape: tuple[int, int, int], classes: int) -> NetworkCost:
+    return network_cost(build_model("resnet18", image_shape, classes, 64))
+
+
+def training_plan(chosen: settings.Settings, stream: Stream) -> TrainingPlan:
+    method = chosen.method.name
+    if method not in REPLAY_PASSES:
+        raise SparclError(f"How often {method!r} replays is not known. Choose one of: {', '.join(REPLAY_PASSES)}.")
+    samples = [len(task.train) for task in stream.tasks]
+    return TrainingPlan(
+        samples=(sum(samples),) if METHODS[method].learns_all_tasks_at_once else tuple(samples),
+        epochs=chosen.epochs,
+        batch=chosen.batch_size,
+        replay_batch=min(chosen.replay_batch_size, chosen.buffer_size),
+        replay_passes=REPLAY_PASSES[method] if chosen.buffer_size else 0,
+    )
+
+
+def _stream(chosen: settings.Settings) -> Stream:
+    options = chosen.data.model_dump()
+    if chosen.dataset not in TRAINING_IMAGES_PER_CLASS:
+        with progress_bar() as progress:
+            return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
+    source = DATASETS[chosen.dataset]
+    assert source.classes is not None and source.image_size is not None
+    cut = Cut(
+        classes_per_task=options["classes_per_task"] or source.classes_per_task,
+        tasks=options["tasks"],
+        validation=options["validation"],
+        images_per_task=options["images_per_task"],
+    )
+    # A store with labels but without pictures: cutting it into tasks touches no pixels.
+    classes = np.arange(source.classes)
+    shape = (3, source.image_size, source.image_size)
+    pictures = np.empty((0, *shape), np.uint8)
+    store = Store(
+        class_names=tuple(map(str, classes)),
+        image_shape=shape,
+        mean=source.mean or (0.0,) * 3,
+        std=source.std or (1.0,) * 3,
+        train_images=pictures,
+        train_labels=np.repeat(classes, TRAINING_IMAGES_PER_CLASS[chosen.dataset]),
+        test_images=pictures,
+        test_labels=classes,
+    )
+    return cut_into_tasks(source.name, store, cut, augmentation_of(source, store))
+
+
+def _counters(network: NetworkCost, plan: TrainingPlan) -> tuple[CostCounter, CostCounter]:
+    """For the paper's convention, and for the full one."""
+    return count_plan(network, plan.nominal()), count_plan(network, plan)
+
+
+def _memory_mb(network: NetworkCost, plan: TrainingPlan) -> float:
+    return network.memory_bytes(plan.batch, plan.sparsity, plan.gradient_sparsity) / 1e6
+
+
+def _plan_as_json(network: NetworkCost, plan: TrainingPlan) -> dict[str, object]:
+    as_in_paper, complete = _counters(network, plan)
+    return {
+        "macs": network.macs,
+        "density": network.density(plan.sparsity),
+        "steps": sum(stage.steps for stage in plan.stages()),
+        "paper": {
+            "flops": as_in_paper.total("paper"),
+            "phases": as_in_paper.by_phase("paper"),
+            "layers": as_in_paper.by_layer("paper"),
+        },
+        "full": {
+            "flops": complete.total("full"),
+            "phases": complete.by_phase("full"),
+            "layers": complete.by_layer("full"),
+        },
+        "memory_mb": _memory_mb(network, plan),
+    }
+
+
+def _print_plan(network: NetworkCost, plan: TrainingPlan, layers: bool) -> None:
+    as_in_paper, complete = _counters(network, plan)
+    paper_total, full_total = as_in_paper.total("paper"), complete.total("full")
+    phases = Table(title="FLOPs of the whole training", box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
+    phases.add_column("phase", "all")
+    phases.add_column("paper", f"{paper_total:.3e}", justify="right")
+    phases.add_column("full", f"{full_total:.3e}", justify="right")
+    for phase in PHASES:
+        in_paper, in_full = as_in_paper.by_phase("paper").get(phase, 0), complete.by_phase("full")[phase]
+        if in_paper or in_full:
+            phases.add_row(phase.replace("_", " "), f"{in_paper:.3e}" if in_paper else "-", f"{in_full:.3e}")
+    console = Console()
+    console.print(phases)
+    if layers:
+        console.print(_layer_table(network, plan, as_in_paper, complete))
+    steps = sum(stage.steps for stage in plan.stages())
+    kept = network.density(plan.sparsity)
+    print(f"{steps:,} steps; {network.macs / 1e6:,.1f}M MACs a forward, {kept:.1%} of them kept.")
+    print(f"Memory by the paper's formula: {_memory_mb(network, plan):.1f} MB.")
+
+
+def _layer_table(network: NetworkCost, plan: TrainingPlan, as_in_paper: CostCounter, complete: CostCounter) -> Table:
+    table = Table(title="FLOPs of each layer", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("layer", no_wrap=True)
+    for heading in ("MACs", "weights kept", "paper", "full"):
+        table.add_column(heading, justify="right")
+    in_paper, in_full = as_in_paper.by_layer("paper"), complete.by_layer("full")
+    for layer in network.layers:
+        table.add_row(
+            layer.name.removesuffix(".weight"),
+            f"{layer.macs:,}",
+            f"{layer.kept(plan.sparsity) / layer.weights:.1%}",
+            f"{in_paper[layer.name]:.3e}",
+            f"{in_full[layer.name]:.3e}",
+        )
+    return table
+
+
+def _print_cells(cells: Sequence[Cell]) -> None:
+    """One table for each of the paper's, its two columns of costs side by side; deviations are marked."""
+    console = Console()
+    marks = {text: f"[{number}]" for number, text in enumerate(REASONS.values(), start=1)}
+    for name, of_table in groupby(cells, key=lambda cell: cell.table):
+        rows = [list(of_row) for _, of_row in groupby(of_table, key=lambda cell: cell.row)]
+        first, second = (cell.column for cell in rows[0])
+        title = f"Table {name}: {first}; {second}"
+        table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
+        table.add_column("row", no_wrap=True)
+        for heading in ("paper", "ours", "diff    ") * 2:
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in rows:
+            texts: list[str] = []
+            for cell in row:
+                mark = marks.get(cell.reason, "").replace("[", "\\[")
+                texts += [f"{cell.paper:.{cell.digits}f}", f"{cell.ours:.2f}", f"{cell.deviation:+.2f} {mark or '   '}"]
+            table.add_row(row[0].row, *texts)
+        console.print(table)
+    for text, mark in marks.items():
+        console.print(f"{mark} {text}", markup=False, highlight=False)
+    deviating = sum(cell.deviates for cell in cells)
+    print(f"{len(cells)} cells; {len(cells) - deviating} agree within {AGREES_WITHIN} or round to the printed number.")

@@ -1,0 +1,143 @@
+"""What a training will do, known before it runs: how many samples pass through which weights, stage by stage.
+
+    task    1                        2                        ...
+    stage   1    2    3  ...  N      1         2    3  ...  N
+    weights s    s    s       s      s-growth  s    s       s        the mask is adjusted after a stage
+    samples n    less less ...       n         less less ...         with data removal
+
+Counting a plan gives the same numbers as counting the passes of the run one by one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sparcl.metrics.costs import CostCounter, NetworkCost
+
+IMPORTANCE_SHARE = 100  # deciding about a stage's weights may take one pass for so many of its training passes
+
+
+@dataclass(frozen=True)
+class DataRemoval:
+    """DDR: the share of a task's samples that goes, in equal parts at the ends of stages 1 to cutoff."""
+
+    share: float
+    cutoff: int
+    one_shot: bool = False  # everything at the end of stage `cutoff` instead
+
+    def remaining(self, samples: int, finished_stages: int) -> int:
+        parts = min(finished_stages, self.cutoff)
+        if self.one_shot:
+            parts = self.cutoff * (finished_stages >= self.cutoff)
+        return samples - round(samples * self.share * parts / self.cutoff)
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    samples: tuple[int, ...]  # training samples of each task
+    epochs: int  # of each task
+    batch: int
+    replay_batch: int = 0
+    current_passes: int = 1  # of the current batch in one step
+    replay_passes: int = 0  # replayed batches in one step
+    sparsity: float = 0.0
+    adjusts_mask: bool = False  # TDM: after every stage but the last; otherwise the mask stays as it is
+    inter_task_growth: float = 0.01  # p_inter: so much denser is the first stage of every task but the first
+    importance_batches: int = 16  # for each term of the importance; see `capped_importance_batches`
+    gradient_sparsity: float = 0.0  # q of DGM: the share of all weights that is active but not updated
+    gradient_interval: int = 30  # iterations from one choice of the updated weights to the next
+    removal: DataRemoval | None = None
+    stage_epochs: int = 5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sparsity <= self.sparsity + self.gradient_sparsity <= 1:
+            raise ValueError(f"sparsity {self.sparsity} and gradient sparsity {self.gradient_sparsity} exceed 1")
+
+    def nominal(self) -> "TrainingPlan":
+        """As the paper counts: every stage at the sparsity that the method is named after."""
+        return replace(self, inter_task_growth=0.0)
+
+    def stages(self) -> Iterator["Stage"]:
+        step = 0
+        numbers = range(-(-self.epochs // self.stage_epochs))
+        for task, samples in enumerate(self.samples):
+            for number in numbers:
+                grown = self.adjusts_mask and task > 0 and number == 0
+                stage = Stage(
+                    plan=self,
+                    first_step=step,
+                    samples=self.removal.remaining(samples, number) if self.removal else samples,
+                    epochs=min(self.stage_epochs, self.epochs - number * self.stage_epochs),
+                    sparsity=max(0.0, self.sparsity - self.inter_task_growth) if grown else self.sparsity,
+                    # What was grown for a task is always taken back; the last stage grows nothing new.
+                    mask_adjusted=self.adjusts_mask and (grown or number != numbers[-1]),
+                )
+                yield stage
+                step += stage.steps
+
+
+@dataclass(frozen=True)
+class Stage:
+    plan: TrainingPlan
+    first_step: int  # of the run
+    samples: int  # presented in each epoch
+    epochs: int
+    sparsity: float
+    mask_adjusted: bool  # at the end of the stage
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return -(-self.samples // self.plan.batch)
+
+    @property
+    def steps(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+    def batch_at(self, step: int) -> int:
+        """Samples in the batch of a step of this stage; the last one of an epoch may be smaller."""
+        start = step % self.steps_per_epoch * self.plan.batch
+        return min(self.plan.batch, self.samples - start)
+
+    def replay_at(self, step: int) -> int:
+        """Samples in each replayed batch; the buffer is empty at the first step of the run and then fills."""
+        return min(self.plan.replay_batch, (self.first_step + step) * self.plan.batch)
+
+    def refresh_steps(self) -> range:
+        """The steps that choose the updated weights anew; a changed mask starts the interval again."""
+        behind = 0 if self.plan.adjusts_mask else -self.first_step % self.plan.gradient_interval
+        return range(behind, self.steps, self.plan.gradient_interval)
+
+    def importance_batches(self) -> int:
+        """Of each of the terms: the current task, and the buffer if there is one."""
+        plan = self.plan
+        passes = self.steps * (plan.current_passes + plan.replay_passes)
+        terms = 2 if plan.replay_passes else 1
+        return capped_importance_batches(plan.importance_batches, passes, terms) if self.mask_adjusted else 0
+
+
+def capped_importance_batches(wanted: int, stage_passes: int, terms: int) -> int:
+    """As many batches as wanted, as long as all terms together stay below 1% of the stage's passes; at least one."""
+    return min(wanted, max(1, stage_passes // IMPORTANCE_SHARE // terms))
+
+
+def count_plan(network: NetworkCost, plan: TrainingPlan) -> CostCounter:
+    counter = CostCounter(network)
+    for stage in plan.stages():
+        active = network.kept(stage.sparsity)
+        updated = network.kept(stage.sparsity + plan.gradient_sparsity)
+        refresh_steps = stage.refresh_steps()
+        filling = range(min(stage.steps, max(0, -(-plan.replay_batch // plan.batch) - stage.first_step)))
+        current = stage.epochs * stage.samples
+        replayed = (stage.steps - len(filling)) * plan.replay_batch + sum(map(stage.replay_at, filling))
+        # The refreshing steps are counted apart from the others: they cost more.
+        for replay, passes, samples, sizes in (
+            (False, plan.current_passes, current, map(stage.batch_at, refresh_steps)),
+            (True, plan.replay_passes, replayed, map(stage.replay_at, refresh_steps)),
+        ):
+            refreshing = sum(sizes)
+            counter.count_pass(passes * (samples - refreshing), active, updated, replay=replay)
+            counter.count_pass(passes * refreshing, active, updated, replay=replay, refresh=True)
+        batches = stage.importance_batches()
+        counter.count_importance_pass(batches * min(plan.batch, stage.samples), active)
+        if plan.replay_passes:
+            counter.count_importance_pass(batches * plan.replay_batch, active)
+    return counter

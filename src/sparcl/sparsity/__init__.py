@@ -1,0 +1,13 @@
+"""Which weights, samples and gradients take part in training. Every module here is imported: a file is a sparsifier."""
+
+import importlib
+import pkgutil
+
+from sparcl.sparsity.layers import Layer, sparse_layers
+from sparcl.sparsity.moment import Moment
+from sparcl.sparsity.sparsifier import SPARSIFIERS, Site, Sparsifier
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["SPARSIFIERS", "Layer", "Moment", "Site", "Sparsifier", "sparse_layers"]

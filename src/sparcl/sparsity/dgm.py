@@ -1,0 +1,95 @@
+"""Dynamic gradient masking: of the active weights only the most important are updated.
+
+Every `interval` steps, and after every change of the active weights, the step's own backward passes run on all active
+weights, and their gradients say which ones matter: CGI = alpha |grad of the current batch| + beta |grad of the replayed
+batches|. A share q of the layer's weights, those of lowest CGI, then gets no gradients until the next refresh. A method
+that puts both batches into one pass (ER) gives one gradient, which is taken as it is.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.network import Parameters
+from sparcl.sparsity.layers import Layer
+from sparcl.sparsity.masks import best
+
+GradientScore = Literal["cgi", "magnitude"]
+
+
+class GradientMasks:
+    def __init__(
+        self,
+        parameters: Parameters,
+        layers: list[Layer],
+        *,
+        q: float,
+        interval: int,
+        alpha: float,
+        beta: float,
+        score: GradientScore,
+        average: float,
+    ) -> None:
+        self._parameters, self._layers = parameters, layers
+        self._q, self._interval = q, interval
+        self._alpha, self._beta, self._score = alpha, beta, score
+        self._average = average
+        self.steps_since_refresh = -1  # no refresh yet
+        self.layout = -1  # of the parameters, at the last refresh
+        self.averages: dict[str, NDArray[Any]] = {}
+        self._refreshing = False
+        self._current: NDArray[Any] | None = None  # all gradients, after the passes over the current batch
+
+    def begin_step(self) -> None:
+        due = self.steps_since_refresh < 0 or self.steps_since_refresh >= self._interval
+        self._refreshing = due or self.layout != self._parameters.layout
+        if self._refreshing:
+            self._parameters.updated = {}
+            self._current = None
+
+    def after_backward(self, replayed: bool) -> None:
+        if self._refreshing and not replayed:
+            self._current = self._parameters.gradients.flat.copy()
+
+    def before_update(self) -> None:
+        """At a refresh: choose, and clear the gradients of the weights that were not chosen."""
+        self.steps_since_refresh += 1
+        if not self._refreshing:
+            return
+        if self.layout != self._parameters.layout:
+            self.averages = {}
+        for layer in self._layers:
+            where = self._parameters.gradients.slices[layer.name]
+            scores = self._scores(where)
+            if self._average:
+                scores = (1 - self._average) * scores + self._average * self.averages.get(layer.name, scores)
+                self.averages[layer.name] = scores
+            updated = best(scores, max(0, len(scores) - layer.share(self._q)))
+            outside = np.ones(len(scores), bool)
+            outside[updated] = False
+            self._parameters.gradients.flat[where][outside] = 0.0
+            self._parameters.updated[layer.name] = updated
+        self.layout = self._parameters.layout
+        self.steps_since_refresh = 1
+        self._refreshing = False
+
+    def _scores(self, where: slice) -> NDArray[Any]:
+        total = self._parameters.gradients.flat[where]
+        if self._score == "magnitude" or self._current is None:
+            return np.asarray(np.abs(total))
+        current = self._current[where]
+        return np.asarray(self._alpha * np.abs(current) + self._beta * np.abs(total - current))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        # A layout is not comparable between processes; what matters is whether it has changed since the refresh.
+        unchanged = self.layout == self._parameters.layout
+        arrays: dict[str, NDArray[Any]] = {"clock": np.array([self.steps_since_refresh, unchanged], np.int64)}
+        arrays |= {f"average.{name}": average for name, average in self.averages.items()}
+        return arrays
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self.steps_since_refresh, unchanged = (int(number) for number in state["clock"])
+        self.layout = self._parameters.layout if unchanged else -1
+        prefix = "average."
+        self.averages = {key.removeprefix(prefix): state[key].copy() for key in state if key.startswith(prefix)}

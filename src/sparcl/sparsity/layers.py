@@ -1,0 +1,81 @@
+"""Which layers are sparse, and how sparse each one is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sparcl.errors import SparclError
+from sparcl.graph import Graph
+
+Distribution = Literal["uniform", "erk"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A sparse weight: its name, its positions, and the sparsity it shall have."""
+
+    name: str
+    size: int
+    sparsity: float
+
+    def active(self, offset: float = 0.0) -> int:
+        """How many positions are active at this sparsity plus an offset (in absolute points)."""
+        return round(self.size * (1.0 - min(1.0, max(0.0, self.sparsity + offset))))
+
+    def share(self, proportion: float) -> int:
+        """A proportion of all positions, as a count."""
+        return round(self.size * proportion)
+
+
+def default_layers(graph: Graph) -> list[str]:
+    """Every convolution except the first and the 1x1 projections; the rest is a small part of the work."""
+    convolutions = [node for node in graph if node.op == "conv"]
+    return [node.name for node in convolutions[1:] if node.kernel > 1]
+
+
+def sparse_layers(
+    graph: Graph,
+    sparsity: float,
+    distribution: Distribution = "uniform",
+    names: Sequence[str] = (),
+    own_sparsity: Mapping[str, float] | None = None,
+) -> list[Layer]:
+    """The sparse layers of a graph. `names` replaces the default choice; `own_sparsity` overrides single layers."""
+    chosen = list(names) or default_layers(graph)
+    own_sparsity = own_sparsity or {}
+    known = {node.name for node in graph if node.op == "conv"}
+    for name in [*chosen, *own_sparsity]:
+        if name not in known:
+            raise SparclError(f"The network has no convolution called {name!r}; `sparcl inspect` lists them.")
+    shapes = {name: graph.parameters_of(graph[name])[0].shape for name in chosen}
+    densities = dict.fromkeys(chosen, 1.0 - sparsity)
+    if distribution == "erk":
+        densities = _erdos_renyi_kernel(shapes, 1.0 - sparsity)
+    sparsities = {name: own_sparsity.get(name, 1.0 - densities[name]) for name in chosen}
+    return [
+        Layer(f"{name}.weight", graph.parameters_of(graph[name])[0].size, value) for name, value in sparsities.items()
+    ]
+
+
+def _erdos_renyi_kernel(shapes: Mapping[str, tuple[int, ...]], density: float) -> dict[str, float]:
+    """Densities proportional to (sum of the axes) / (product of the axes), same total as uniform (Evci et al., 2020).
+
+    A layer whose share would exceed all of its weights is dense, and the others share what is left.
+    """
+    sizes = {name: float(_product(shape)) for name, shape in shapes.items()}
+    scores = {name: sum(shape) / sizes[name] for name, shape in shapes.items()}
+    dense: set[str] = set()
+    while True:
+        left = density * sum(sizes.values()) - sum(sizes[name] for name in dense)
+        factor = left / sum(scores[name] * sizes[name] for name in shapes if name not in dense)
+        too_dense = {name for name in shapes if name not in dense and factor * scores[name] > 1.0}
+        if not too_dense:
+            return {name: 1.0 if name in dense else factor * scores[name] for name in shapes}
+        dense |= too_dense
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    product = 1
+    for length in shape:
+        product *= length
+    return product

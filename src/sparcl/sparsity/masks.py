@@ -1,0 +1,32 @@
+"""Choosing positions: keep the best, grow new ones. Counts are exact; ties go to the lower position."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.network.parameters import Index
+
+Scores = NDArray[np.floating]
+
+
+def best(scores: Scores, count: int) -> Index:
+    """The sorted places of the `count` highest scores."""
+    if not 0 <= count <= len(scores):
+        raise ValueError(f"{count} of {len(scores)} positions cannot be kept")
+    order = np.argsort(-scores, kind="stable")  # stable: among equals the lower place comes first
+    return np.sort(order[:count])
+
+
+def random_mask(size: int, count: int, generator: np.random.Generator) -> Index:
+    return np.sort(generator.choice(size, count, replace=False))
+
+
+def shrink(index: Index, scores: Scores, count: int) -> Index:
+    """The `count` positions of highest score; all of them if there are no more than that."""
+    return index[best(scores, min(count, len(index)))]
+
+
+def grow_randomly(index: Index, size: int, count: int, generator: np.random.Generator) -> Index:
+    """Add random unused positions until there are `count`."""
+    unused = np.setdiff1d(np.arange(size), index, assume_unique=True)
+    grown = generator.choice(unused, max(0, min(count, size) - len(index)), replace=False)
+    return np.sort(np.concatenate([index, grown]))

@@ -1,0 +1,104 @@
+"""What every sparsifier is made of: hooks that the loop calls, in this order.
+
+    begin_run
+    for each task:      begin_task
+        for each epoch:     samples (which of the task's samples are presented)
+            for each step:      begin_step, after_backward (each pass), before_update, end_step
+                            end_epoch
+                        end_task
+
+A sparsifier changes only which weights are active (`parameters.set_index`), which of them are updated
+(`parameters.updated`), and which samples are presented. The method does not know about it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.data import Task
+from sparcl.generators import Generators
+from sparcl.methods import Batch, Method
+from sparcl.methods.method import GradientWatcher
+from sparcl.network import Logits, Network
+from sparcl.sparsity.layers import Distribution, Layer, sparse_layers
+from sparcl.sparsity.moment import Moment
+
+SPARSIFIERS: dict[str, type["Sparsifier"]] = {}
+
+
+@dataclass(frozen=True)
+class Site:
+    """What the loop hands to a sparsifier."""
+
+    network: Network
+    method: Method
+    generators: Generators
+    sparsity: float
+    batch_size: int
+    epochs: int  # of each task
+    total_steps: int  # of the whole run, if no samples are removed
+
+
+class Sparsifier(GradientWatcher):
+    """Does nothing: training is dense. Options are the annotated attributes; the settings give their values."""
+
+    distribution: Distribution = "uniform"
+    layers: list[str] = []  # noqa: RUF012 (a default that is never changed)
+    layer_sparsity: dict[str, float] = {}  # noqa: RUF012
+
+    name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, name: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if name:
+            cls.name = name
+            SPARSIFIERS[name] = cls
+
+    def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
+        for key, value in options.items():
+            setattr(self, key, value)
+        self.site = site
+        self.parameters = site.network.parameters
+        self.sparse_layers: list[Layer] = []
+        if site.sparsity > 0 or self.layer_sparsity:
+            self.sparse_layers = sparse_layers(
+                site.network.graph, site.sparsity, self.distribution, self.layers, self.layer_sparsity
+            )
+
+        self.records: list[dict[str, Any]] = []  # what happened since the loop last looked, for the metrics
+
+    def begin_run(self) -> None: ...
+    def begin_task(self, task: Task) -> None: ...
+    def begin_step(self, moment: Moment) -> None: ...
+    def end_step(self, moment: Moment, batch: Batch, logits: Logits) -> None: ...
+    def end_epoch(self, moment: Moment, task: Task) -> None: ...
+
+    def samples(self, task: Task) -> NDArray[np.int64]:
+        """Which of the task's training samples the next epoch presents."""
+        return np.arange(len(task.train))
+
+    def samples_in_epoch(self, task: Task, epoch: int) -> int:
+        """How many samples an epoch presents; known beforehand, so that progress and snapshots can be planned."""
+        return len(task.train)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Every array that a resumed run needs beside the network's own."""
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
+
+    @classmethod
+    def options(cls) -> dict[str, tuple[Any, Any]]:
+        """Name, type and default of every option."""
+        return {
+            key: (hint, getattr(cls, key))
+            for key, hint in get_type_hints(cls, include_extras=True).items()
+            if get_origin(hint) is not ClassVar and hint is not ClassVar
+        }
+
+
+class Dense(Sparsifier, name="none"):
+    """Dense training."""

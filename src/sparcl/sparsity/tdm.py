@@ -1,0 +1,135 @@
+"""Task-aware dynamic masking: the active weights move with the tasks, and their number stays what it shall be.
+
+    task 1      stage 1 ── shrink to s+p_intra, expand to s ── stage 2 ── ... ── last stage (nothing new is grown)
+    task t > 1  expand to s-p_inter ── stage 1 ── shrink to s ── then as above
+
+The printed algorithm would expand again in every epoch; the text says once, at the task's start, which is done here.
+With sparsity 0 there is nothing to choose, and nothing is changed.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.data import Samples, Task
+from sparcl.network.parameters import Index
+from sparcl.sparsity.importance import Probe, mean_gradients, weighted_sum
+from sparcl.sparsity.layers import Layer
+from sparcl.sparsity.masks import best, grow_randomly, random_mask, shrink
+from sparcl.sparsity.sparsifier import Site
+
+# Importance may cost so much of what a stage costs, counted in passes over batches.
+LARGEST_SHARE_OF_A_STAGE = 0.01
+
+
+class TaskAwareMasks:
+    def __init__(
+        self,
+        site: Site,
+        layers: list[Layer],
+        *,
+        alpha: float,
+        beta: float,
+        p_inter: float,
+        p_intra: float,
+        importance_batches: int,
+        initial_mask: Literal["random", "magnitude"],
+    ) -> None:
+        self._site, self._layers = site, layers
+        self._parameters = site.network.parameters
+        self._alpha, self._beta = alpha, beta
+        self._p_inter, self._p_intra = p_inter, p_intra
+        self._importance_batches = importance_batches
+        self._initial_mask = initial_mask
+        self._probe = Probe(site)
+        self._generator = site.generators["masks"]
+        self.born: dict[str, NDArray[np.int32]] = {}  # the adjustment at which each active weight was grown
+        self.adjustments = 0
+
+    def begin_run(self) -> None:
+        for layer in self._layers:
+            if self._initial_mask == "random":
+                index = random_mask(layer.size, layer.active(), self._generator)
+            else:
+                index = best(np.abs(self._parameters.values.dense(layer.name)).ravel(), layer.active())
+            self._set({layer.name: index})
+
+    def begin_task(self, task: Task) -> dict[str, Any] | None:
+        """Room for the new task: random unused weights join for the first stage."""
+        return self.expand(-self._p_inter) if task.index > 0 else None
+
+    def end_stage(self, task: Task, samples: Samples, first: bool, last: bool, passes: float) -> dict[str, Any] | None:
+        """`passes`: over batches, in the stage that ends; importance may cost a hundredth of it."""
+        if not self._layers or (last and not (first and task.index > 0)):
+            return None
+        batches = max(1, min(self._importance_batches, int(LARGEST_SHARE_OF_A_STAGE * passes)))
+        importance = self.importance(task, samples, batches)
+        before = dict(self._parameters.index)
+        offset = 0.0 if last else self._p_intra
+        kept = {
+            layer.name: shrink(before[layer.name], importance[layer.name], layer.active(offset))
+            for layer in self._layers
+        }
+        after = kept if last else {layer.name: self._grown(layer, kept[layer.name], 0.0) for layer in self._layers}
+        self._set(after)
+        return self._record("shrink" if last else "shrink and expand", before, batches)
+
+    def expand(self, offset: float) -> dict[str, Any] | None:
+        if not self._layers:
+            return None
+        before = dict(self._parameters.index)
+        self._set({layer.name: self._grown(layer, before[layer.name], offset) for layer in self._layers})
+        return self._record("expand", before, 0)
+
+    def shrink_to(self, importance: dict[str, NDArray[Any]], offset: float) -> dict[str, Any]:
+        before = dict(self._parameters.index)
+        self._set(
+            {
+                layer.name: shrink(before[layer.name], importance[layer.name], layer.active(offset))
+                for layer in self._layers
+            }
+        )
+        return self._record("shrink", before, 0)
+
+    def importance(self, task: Task, samples: Samples, batches: int) -> dict[str, NDArray[Any]]:
+        """CWI of every active weight."""
+        names = [layer.name for layer in self._layers]
+        network = self._site.network
+        current = mean_gradients(network, names, self._probe.current(task, samples, batches, single_head=True))
+        buffered = mean_gradients(network, names, self._probe.buffer(batches))
+        gradients = weighted_sum(names, [(self._alpha, current), (self._beta, buffered)])
+        return {name: np.abs(self._parameters.values[name]) + gradients[name] for name in names}
+
+    def _grown(self, layer: Layer, index: Index, offset: float) -> Index:
+        return grow_randomly(index, layer.size, layer.active(offset), self._generator)
+
+    def _set(self, index: dict[str, Index]) -> None:
+        """Change the masks and remember when each weight was grown."""
+        for name, positions in index.items():
+            born = np.full(len(positions), self.adjustments, np.int32)
+            if name in self.born:
+                old = self._parameters.index[name]
+                places = np.minimum(np.searchsorted(old, positions), len(old) - 1)
+                stayed = old[places] == positions if len(old) else np.zeros(len(positions), bool)
+                born[stayed] = self.born[name][places[stayed]]
+            self.born[name] = born
+        self._parameters.set_index(index)
+
+    def _record(self, what: str, before: dict[str, Index], batches: int) -> dict[str, Any]:
+        """What an adjustment did, layer by layer."""
+        self.adjustments += 1
+        after = self._parameters.index
+        layers = {}
+        for layer in self._layers:
+            removed = len(np.setdiff1d(before[layer.name], after[layer.name], assume_unique=True))
+            grown = len(np.setdiff1d(after[layer.name], before[layer.name], assume_unique=True))
+            ages, counts = np.unique(self.adjustments - 1 - self.born[layer.name], return_counts=True)
+            layers[layer.name] = {
+                "active": len(after[layer.name]),
+                "density": len(after[layer.name]) / layer.size,
+                "removed": removed,
+                "grown": grown,
+                "survivors_by_age": {str(age): int(count) for age, count in zip(ages, counts, strict=True)},
+            }
+        return {"adjustment": what, "importance_batches": batches, "layers": layers}
