@@ -13,7 +13,7 @@ ALLOWED = {
     "graph": set(),
     "network": {"graph"},
     "methods": {"data", "network"},
-    "sparsity": {"network", "graph", "methods", "data"},
+    "sparsity": {"network", "graph", "methods", "data", "metrics"},
     "learning": {"data", "metrics", "graph", "network", "methods", "sparsity"},
     "report": {"learning", "metrics"},
     "cli": {"data", "metrics", "graph", "network", "methods", "sparsity", "learning", "report"},

@@ -32,3 +32,11 @@ def everything_that_must_be_identical(directory: Path) -> dict[str, object]:
         "metrics": (directory / "metrics.jsonl").read_bytes(),
         "result": (directory / "result.json").read_bytes(),
     }
+
+
+class Nobody:
+    """Watches a run, and says nothing."""
+
+    def started(self, *_): ...
+    def stepped(self, *_): ...
+    def evaluated(self, *_): ...

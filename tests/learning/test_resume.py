@@ -2,13 +2,23 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
-from runs import SMALL, everything_that_must_be_identical, sparcl
+import safetensors
+from PIL import Image
+from runs import SMALL, Nobody, everything_that_must_be_identical, sparcl
+from safetensors.numpy import save_file
+
+from sparcl.data import load_stream
+from sparcl.errors import SparclError
+from sparcl.learning.run_directory import RunDirectory
+from sparcl.learning.trainer import Trainer
 
 # Runs `sparcl run` in this process, and kills it with SIGKILL at a chosen moment.
 DRIVER = textwrap.dedent(
@@ -83,7 +93,7 @@ def test_killed_at_any_moment_and_resumed(tmp_path, uninterrupted, moment, count
     assert not list(directory.rglob("*.partial"))
 
 
-@pytest.mark.parametrize("method", ["sgd", "joint", "er", "der"])
+@pytest.mark.parametrize("method", ["sgd", "joint", "er", "der", "sparcl-derpp-75", "snip-er-80", "rigl-derpp-80"])
 def test_every_method_resumes_and_repeats_exactly(tmp_path, uninterrupted, method):
     directory = tmp_path / "run"
     every_step = ["--set", "checkpoint.minutes=0"]
@@ -110,7 +120,7 @@ def test_ctrl_c_keeps_the_work(tmp_path, uninterrupted, number):
         os.sched_yield()
     process.send_signal(number)
     _, errors = process.communicate(timeout=300)
-    assert process.returncode == 130, errors
+    assert process.returncode == 128 + number, errors
     assert f"sparcl run --resume {directory}" in errors
     assert sparcl("run", "--resume", directory, "--quiet").returncode == 0
     assert everything_that_must_be_identical(directory) == uninterrupted["derpp"]
@@ -139,6 +149,99 @@ def test_checkpoints_that_cannot_be_used_are_refused_in_one_line(tmp_path):
     assert damaged.returncode == 1
     assert "damaged" in damaged.stderr
     assert [len(run.stderr.splitlines()) for run in (foreign, damaged)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"position": {"epoch": 99}},
+        {"position": {"task": 99}},
+        {"position": {"task": -1}},
+        {"position": {"step": 10**30}},
+        {"position": {"step": "x"}},
+        {"position": {"snapshots": [[["a"], []]]}},
+        {"position": {"loss_sum": "much"}},
+        {"metrics_length": 10**12},
+        {"metrics_length": -5},
+        {"metrics_length": 10**30},
+        {"seconds": {"train": "long"}},
+        {"accuracy": {"class_il": {"rows": [[1]], "untrained": [1]}}},
+        {"generators": {"order": {"state": 1}}},
+        {"flops": {"layers": []}},
+        {"data": "other"},
+        {"settings": "other"},
+    ],
+    ids=str,
+)
+def test_a_checkpoint_that_was_tampered_with_is_refused_in_one_line(tmp_path, killed_run, change):
+    directory = shutil.copytree(killed_run, tmp_path / "run")
+    for path in (directory / "checkpoints").iterdir():
+        with safetensors.safe_open(path, framework="numpy") as file:
+            state = json.loads(file.metadata()["state"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        for key, value in change.items():
+            state[key] = {**state[key], **value} if isinstance(value, dict) else value
+        save_file(tensors, path, metadata={"state": json.dumps(state)})
+    refuses(directory)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("order", np.zeros(0, np.int64)),
+        ("order", np.full(289, 10**9)),
+        ("order", np.zeros(289, np.float32)),
+        ("method.buffer.seen", np.array([2**62])),
+        ("method.buffer.labels", np.full(30, 99)),
+        ("index.conv2.weight", np.array([3, 2, 1])),
+        ("parameters.conv1.weight", np.zeros((1, 1, 3, 3), np.float32)),
+        ("updated.conv2.weight", np.array([10**6])),
+    ],
+    ids=str,
+)
+def test_arrays_that_were_tampered_with_are_refused_in_one_line(tmp_path, killed_run, name, tensor):
+    directory = shutil.copytree(killed_run, tmp_path / "run")
+    for path in (directory / "checkpoints").iterdir():
+        with safetensors.safe_open(path, framework="numpy") as file:
+            metadata = file.metadata()
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        save_file({**tensors, name: tensor}, path, metadata=metadata)
+    refuses(directory)
+
+
+@pytest.fixture(scope="module")
+def killed_run(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("killed") / "run"
+    every_step = ["--set", "checkpoint.minutes=0"]
+    run_and_kill("step", 30, "run", "digits/sparcl-derpp-75", *SMALL, *every_step, "--out", directory, "-q")
+    return directory
+
+
+def refuses(directory):
+    run_directory = RunDirectory.open(directory)
+    trainer = Trainer(run_directory.settings(), load_stream("digits", tasks=2), run_directory, Nobody())
+    with pytest.raises(SparclError, match="does not belong to this run") as caught:
+        trainer.run()
+    assert "\n" not in str(caught.value)
+
+
+def test_changed_data_is_noticed(tmp_path):
+    photos = tmp_path / "photos"
+    for label, name in enumerate(("apple", "pear")):
+        (photos / name).mkdir(parents=True)
+        for number in range(12):
+            Image.new("RGB", (12, 12), (20 * number, 90 * label, 50)).save(photos / name / f"{number}.png")
+    directory = tmp_path / "run"
+    environment = os.environ | {"SPARCL_CACHE": str(tmp_path / "cache")}
+    options = ["--set", f"data.root={photos}", "--set", "data.image_size=8", "--set", "model=convnet", *SMALL[2:]]
+    command = [sys.executable, "-c", DRIVER, "step", "2", "run", "folder/er", *options, "--out", str(directory)]
+    command += ["--set", "checkpoint.minutes=0", "--set", "batch_size=4", "--quiet"]
+    killed = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    Image.new("RGB", (12, 12), "white").save(photos / "pear" / "new.png")
+    resumed = sparcl("run", "--resume", directory, env=environment)
+    assert resumed.returncode == 1
+    assert "the data set has changed since" in resumed.stderr
 
 
 def test_only_the_last_two_checkpoints_are_kept(tmp_path):

@@ -27,7 +27,7 @@ def test_what_was_not_measured_is_none():
 def test_json_round_trip_keeps_every_bit():
     matrix = AccuracyMatrix(3)
     matrix.rows[1] = np.random.default_rng(0).uniform(0, 100, 3)
-    again = AccuracyMatrix.from_json(matrix.to_json())
+    again = AccuracyMatrix.from_json(matrix.to_json(), 3)
     np.testing.assert_array_equal(again.rows, matrix.rows)
     np.testing.assert_array_equal(again.untrained, matrix.untrained)
 

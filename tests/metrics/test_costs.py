@@ -177,8 +177,10 @@ def _run(plan):
         stage_passes = 0
         for epoch in range(plan.epochs):
             active, updated = SMALL.kept(sparsity), SMALL.kept(sparsity + plan.gradient_sparsity)
-            for start in range(0, samples, plan.batch):
-                size = min(plan.batch, samples - start)
+            sizes = [min(plan.batch, samples - start) for start in range(0, samples, plan.batch)]
+            if len(sizes) > 1 and sizes[-1] == 1 and plan.batch > 1:
+                sizes[-2:] = [plan.batch + 1]  # a lone last sample joins the batch before it
+            for size in sizes:
                 refresh = since_choice % plan.gradient_interval == 0
                 for _ in range(plan.current_passes):
                     counter.count_pass(size, active, updated, refresh=refresh)

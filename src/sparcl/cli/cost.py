@@ -1,7 +1,6 @@
 """`sparcl cost`: what a training costs before it runs, and the costs the paper prints beside ours."""
 
 import json
-import math
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -13,44 +12,43 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sparcl.cli.display import progress_bar
+from sparcl.cli.display import print_table, progress_bar
+from sparcl.cli.run import ChangeOption, ProtocolOption, chosen_settings
 from sparcl.data import DATASETS, Stream, load_stream
 from sparcl.data.load import augmentation_of
 from sparcl.data.store import Store
 from sparcl.data.tasks import Cut, cut_into_tasks
 from sparcl.errors import SparclError
-from sparcl.graph import Graph, build_model
+from sparcl.graph import build_model
 from sparcl.learning import settings
-from sparcl.methods import METHODS
-from sparcl.metrics.costs import PHASES, CostCounter, LayerCost, NetworkCost
+from sparcl.learning.costs import network_cost, training_plan
+from sparcl.learning.run_directory import RunDirectory
+from sparcl.metrics.costs import PHASES, CostCounter, NetworkCost
 from sparcl.metrics.schedule import TrainingPlan, count_plan
 from sparcl.report.paper_costs import AGREES_WITHIN, REASONS, Cell, paper_cells
 
-HELP = """Count what a training costs before it runs: FLOPs in two conventions, and memory by the paper's formula.
+HELP = """Count what a training costs, before or after it runs: FLOPs in two conventions, memory by the paper's formula.
 
-PRESET is DATASET/METHOD (see `sparcl presets`) or a TOML file with settings. CIFAR-10 and Tiny-ImageNet are counted
-without their images. docs/costs.md says what is counted.
+PRESET is DATASET/METHOD (see `sparcl presets`) or a TOML file with settings: the plan is counted. CIFAR-10 and
+Tiny-ImageNet are counted without their images. Given the directory of a finished run, what really ran was counted.
+docs/costs.md says what is counted.
 
 \b
 sparcl cost cifar10/derpp                           # the paper's protocol
 sparcl cost cifar10/er --protocol reduced --layers  # each layer too
-sparcl cost digits/derpp --set epochs=20 --json
+sparcl cost cifar10/sparcl-derpp-90                 # sparse
+sparcl cost runs/digits-derpp-seed0                 # a finished run
 sparcl cost --paper                                 # the paper's costs beside ours
 """
-
-# Replayed batches that one step of a method learns from.
-REPLAY_PASSES = {"sgd": 0, "joint": 0, "er": 1, "der": 1, "derpp": 2}
 
 # Known sizes, so that a plan can be made on a machine without the images.
 TRAINING_IMAGES_PER_CLASS = {"cifar10": 5000, "tiny_imagenet": 500}
 
 
 def cost(
-    preset: Annotated[str | None, typer.Argument(help="DATASET/METHOD, or a TOML file.")] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")
-    ] = None,
-    protocol: Annotated[str | None, typer.Option(help="Protocol of the data set: full, reduced, ...")] = None,
+    preset: Annotated[str | None, typer.Argument(help="DATASET/METHOD, a TOML file, or a finished run.")] = None,
+    change: ChangeOption = None,
+    protocol: ProtocolOption = None,
     layers: Annotated[bool, typer.Option("--layers", help="Print the cost of each layer too.")] = False,
     paper: Annotated[bool, typer.Option("--paper", help="Print every cost of the paper beside ours.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON, complete.")] = False,
@@ -64,10 +62,10 @@ def cost(
         else:
             _print_cells(cells)
         return
-    values = settings.from_file(Path(preset)) if preset.endswith(".toml") else settings.from_preset(preset)
-    if protocol is not None:
-        values["protocol"] = protocol
-    chosen = settings.resolve(settings.with_changes(values, change or []))
+    if (Path(preset) / "settings.json").is_file():
+        _print_run(RunDirectory(Path(preset)), as_json)
+        return
+    chosen = chosen_settings(preset, protocol, change, plugin=None)
     stream = _stream(chosen)
     network = network_cost(build_model(chosen.model, stream.image_shape, stream.classes, chosen.width))
     plan = training_plan(chosen, stream)
@@ -80,35 +78,8 @@ def cost(
 cost.__doc__ = HELP
 
 
-def network_cost(graph: Graph) -> NetworkCost:
-    """What is masked: every convolution but the first, which sees the image, and the 1x1 projections."""
-    convolutions = [node for node in graph if node.op == "conv"]
-    layers = []
-    for node in graph:
-        if node.op in ("conv", "linear"):
-            weight = graph.parameters_of(node)[0]
-            masked = node.op == "conv" and node.kernel > 1 and node is not convolutions[0]
-            layers.append(LayerCost(weight.name, weight.size, math.prod(node.shape[1:]), masked))
-    activations = sum(math.prod(node.shape) for node in convolutions)
-    return NetworkCost(tuple(layers), graph.parameter_count(), activations)
-
-
 def paper_network(image_shape: tuple[int, int, int], classes: int) -> NetworkCost:
     return network_cost(build_model("resnet18", image_shape, classes, 64))
-
-
-def training_plan(chosen: settings.Settings, stream: Stream) -> TrainingPlan:
-    method = chosen.method.name
-    if method not in REPLAY_PASSES:
-        raise SparclError(f"How often {method!r} replays is not known. Choose one of: {', '.join(REPLAY_PASSES)}.")
-    samples = [len(task.train) for task in stream.tasks]
-    return TrainingPlan(
-        samples=(sum(samples),) if METHODS[method].learns_all_tasks_at_once else tuple(samples),
-        epochs=chosen.epochs,
-        batch=chosen.batch_size,
-        replay_batch=min(chosen.replay_batch_size, chosen.buffer_size),
-        replay_passes=REPLAY_PASSES[method] if chosen.buffer_size else 0,
-    )
 
 
 def _stream(chosen: settings.Settings) -> Stream:
@@ -206,6 +177,27 @@ def _layer_table(network: NetworkCost, plan: TrainingPlan, as_in_paper: CostCoun
             f"{in_full[layer.name]:.3e}",
         )
     return table
+
+
+def _print_run(directory: RunDirectory, as_json: bool) -> None:
+    """What was counted while a run went on."""
+    costs = directory.costs()
+    flops = costs.get("flops")
+    if not isinstance(flops, dict) or not {"paper", "full"} <= set(flops):
+        raise SparclError(f"{directory.path} has no counted costs; it was made by an older version.")
+    if as_json:
+        print(json.dumps(costs))
+        return
+    table = Table(title="FLOPs that ran", box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
+    table.add_column("phase", "all")
+    for convention in ("paper", "full"):
+        table.add_column(convention, f"{flops[convention]['total']:.3e}", justify="right")
+    for phase, count in flops["full"]["phases"].items():
+        in_paper = flops["paper"]["phases"].get(phase)
+        if count:
+            table.add_row(phase.replace("_", " "), "-" if in_paper is None else f"{in_paper:.3e}", f"{count:.3e}")
+    print_table(table)
+    print(f"{costs['steps']:,} steps; peak memory of the process {costs['peak_memory_mb']:.0f} MB.")
 
 
 def _print_cells(cells: Sequence[Cell]) -> None:

@@ -20,6 +20,7 @@ from sparcl.errors import SparclError
 from sparcl.generators import Generators
 from sparcl.graph import build_model
 from sparcl.learning import checkpoints
+from sparcl.learning.costs import CountingWatcher
 from sparcl.learning.evaluation import Evaluator
 from sparcl.learning.position import PhaseClock, Position
 from sparcl.learning.run_directory import MetricsLog, RunDirectory
@@ -67,9 +68,11 @@ class Trainer:
             settings.batch_size,
             settings.epochs,
             settings.epochs * sum(self._batches(len(task.train)) for task in self.tasks),
+            lambda samples: self.watcher.count_importance(samples),
         )
         self.sparsifier = SPARSIFIERS[settings.sparsifier.name](site, settings.sparsifier.hyperparameters())
-        self.method.watcher = self.sparsifier
+        self.watcher = CountingWatcher(self.sparsifier, self.network)
+        self.method.watcher = self.watcher
         self.evaluator = Evaluator(self.network, stream, settings.evaluation, self._poll)
         self._check_batch_sizes()
         self.position = Position()
@@ -122,6 +125,7 @@ class Trainer:
             "seconds": self.clock.seconds,
             "peak_memory_mb": peak_memory_mb(),
             "steps": self.position.total_steps,
+            "flops": self.watcher.summary(),
         }
         self.directory.finish(result, costs)
         return result
@@ -164,7 +168,7 @@ class Trainer:
             task.train.images, task.train.positions[chosen], self.generators["augmentation"]
         )
         batch = Batch(images, task.train.labels[chosen], task.index, task.classes, task.train, chosen)
-        self.method.loss, self.method.replayed_images = 0.0, []
+        self.method.loss, self.method.replayed_images, self.watcher.batch = 0.0, [], len(batch)
         logits = self.method.step(batch)
         self.sparsifier.end_step(moment, batch, logits)
         seen = logits[:, : task.classes.stop]
@@ -276,6 +280,7 @@ class Trainer:
                 "position": self.position.to_json(),
                 "generators": self.generators.state(),
                 "accuracy": {kind: matrix.to_json() for kind, matrix in self.accuracy.items()},
+                "flops": self.watcher.counter.to_json(),
                 "seconds": self.clock.seconds,
                 "metrics_length": self.log.sync(),
             }
@@ -313,12 +318,19 @@ class Trainer:
                 store[name][...] = _checked(tensors[f"{prefix}.{name}"], store[name].shape)
         self.position = Position.from_json(state["position"])
         parameters.updated = part("updated.")
+        for name, places in parameters.updated.items():
+            active = len(parameters.index[name])
+            if places.dtype != np.int64 or not ((places >= 0) & (places < active)).all():
+                raise ValueError(f"the updated weights of {name} are not among the active ones")
         self.method.restore(part("method."), self.position.task)
         self.sparsifier.restore(part("sparsifier."))
         self.order = tensors["order"]
         self._check_place()
         self.generators.restore(state["generators"])
-        self.accuracy = {kind: AccuracyMatrix.from_json(state["accuracy"][kind]) for kind in self.accuracy}
+        self.watcher.counter.restore(state["flops"])
+        self.accuracy = {
+            kind: AccuracyMatrix.from_json(state["accuracy"][kind], len(self.stream.tasks)) for kind in self.accuracy
+        }
         self.clock.seconds = {str(phase): float(seconds) for phase, seconds in state["seconds"].items()}
         self.log.cut(int(state["metrics_length"]))
 

@@ -92,7 +92,9 @@ class ReservoirBuffer:
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self.seen = int(state["seen"][0])
+        if len(state["labels"]) != len(self) or not 0 <= self.seen < 2**53:
+            raise ValueError("the buffer does not hold what it should")
         for name in ("images", "labels", "tasks", "logits"):
             getattr(self, name)[: len(self)] = state[name]
-        if self.seen < 0 or (self.labels < 0).any() or (self.labels >= self._classes).any():
+        if (self.labels < 0).any() or (self.labels >= self._classes).any():
             raise ValueError("the buffer holds labels that the stream does not have")

@@ -15,6 +15,7 @@ class DarkExperienceReplayPlusPlus(Rehearsal, name="derpp"):
     beta: float = 0.5
 
     keeps_logits: ClassVar[bool] = True
+    replay_passes: ClassVar[int] = 2
     tuned = {
         "cifar10": {200: {"alpha": 0.1, "beta": 0.5}, 500: {"alpha": 0.2, "beta": 0.5}},
         "tiny_imagenet": {200: {"alpha": 0.1, "beta": 1.0}, 500: {"alpha": 0.2, "beta": 0.5}},

@@ -61,6 +61,8 @@ class Method(ABC):
 
     #: Hyper-parameters found best, by data set and buffer size; the nearest size given is taken.
     tuned: ClassVar[Mapping[str, Mapping[int, Mapping[str, float]]]] = {}
+    #: Replayed batches that one step learns from, to know the cost beforehand.
+    replay_passes: ClassVar[int] = 0
     #: True for a method that gets the data of all tasks at once.
     learns_all_tasks_at_once: ClassVar[bool] = False
 

@@ -16,6 +16,7 @@ class Rehearsal(Method):
 
     replay_from_task: int = 1
 
+    replay_passes: ClassVar[int] = 1
     #: True if the buffer also keeps the logits of the training forward.
     keeps_logits: ClassVar[bool] = False
 

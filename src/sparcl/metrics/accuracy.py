@@ -58,8 +58,11 @@ class AccuracyMatrix:
         return {"rows": _nullable(self.rows), "untrained": _nullable(self.untrained)}
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "AccuracyMatrix":
-        matrix = cls(len(content["rows"]))
+    def from_json(cls, content: dict[str, Any], tasks: int) -> "AccuracyMatrix":
+        """Raises ValueError if the content is not a matrix of so many tasks."""
+        matrix = cls(tasks)
+        if np.shape(content["rows"]) != (tasks, tasks) or np.shape(content["untrained"]) != (tasks,):
+            raise ValueError("the accuracies are not those of this stream")
         matrix.rows[...] = np.array(content["rows"], dtype=np.float64)
         matrix.untrained[...] = np.array(content["untrained"], dtype=np.float64)
         return matrix

@@ -86,16 +86,19 @@ class Stage:
 
     @property
     def steps_per_epoch(self) -> int:
-        return -(-self.samples // self.plan.batch)
+        """A lone last sample joins the batch before it."""
+        whole, rest = divmod(self.samples, self.plan.batch)
+        return whole if whole and rest == 1 else whole + (rest > 0)
 
     @property
     def steps(self) -> int:
         return self.epochs * self.steps_per_epoch
 
     def batch_at(self, step: int) -> int:
-        """Samples in the batch of a step of this stage; the last one of an epoch may be smaller."""
-        start = step % self.steps_per_epoch * self.plan.batch
-        return min(self.plan.batch, self.samples - start)
+        """Samples in the batch of a step of this stage; the last one of an epoch has what is left."""
+        place = step % self.steps_per_epoch
+        left = self.samples - place * self.plan.batch
+        return left if place == self.steps_per_epoch - 1 else self.plan.batch
 
     def replay_at(self, step: int) -> int:
         """Samples in each replayed batch; the buffer is empty at the first step of the run and then fills."""

@@ -38,24 +38,29 @@ class GradientMasks:
         self.steps_since_refresh = -1  # no refresh yet
         self.layout = -1  # of the parameters, at the last refresh
         self.averages: dict[str, NDArray[Any]] = {}
-        self._refreshing = False
+        self.refreshing = False
         self._current: NDArray[Any] | None = None  # all gradients, after the passes over the current batch
+
+    def counts(self) -> dict[str, int]:
+        """How many weights of each layer are updated between refreshes."""
+        index = self._parameters.index
+        return {layer.name: max(0, len(index[layer.name]) - layer.share(self._q)) for layer in self._layers}
 
     def begin_step(self) -> None:
         due = self.steps_since_refresh < 0 or self.steps_since_refresh >= self._interval
-        self._refreshing = due or self.layout != self._parameters.layout
-        if self._refreshing:
+        self.refreshing = due or self.layout != self._parameters.layout
+        if self.refreshing:
             self._parameters.updated = {}
             self._current = None
 
     def after_backward(self, replayed: bool) -> None:
-        if self._refreshing and not replayed:
+        if self.refreshing and not replayed:
             self._current = self._parameters.gradients.flat.copy()
 
     def before_update(self) -> None:
         """At a refresh: choose, and clear the gradients of the weights that were not chosen."""
         self.steps_since_refresh += 1
-        if not self._refreshing:
+        if not self.refreshing:
             return
         if self.layout != self._parameters.layout:
             self.averages = {}
@@ -65,14 +70,14 @@ class GradientMasks:
             if self._average:
                 scores = (1 - self._average) * scores + self._average * self.averages.get(layer.name, scores)
                 self.averages[layer.name] = scores
-            updated = best(scores, max(0, len(scores) - layer.share(self._q)))
+            updated = best(scores, self.counts()[layer.name])
             outside = np.ones(len(scores), bool)
             outside[updated] = False
             self._parameters.gradients.flat[where][outside] = 0.0
             self._parameters.updated[layer.name] = updated
         self.layout = self._parameters.layout
         self.steps_since_refresh = 1
-        self._refreshing = False
+        self.refreshing = False
 
     def _scores(self, where: slice) -> NDArray[Any]:
         total = self._parameters.gradients.flat[where]

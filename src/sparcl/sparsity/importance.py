@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from sparcl.data import Samples, Task
 from sparcl.methods import Loss, Rehearsal, cross_entropy
-from sparcl.network import Images, Network
+from sparcl.network import Images
 from sparcl.sparsity.sparsifier import Site
 
 Gradients = dict[str, NDArray[Any]]  # of each sparse weight, at its active positions
 
 
-def mean_gradients(network: Network, names: Iterable[str], passes: Iterable[tuple[Images, Loss]]) -> Gradients | None:
+def mean_gradients(site: Site, names: Iterable[str], passes: Iterable[tuple[Images, Loss]]) -> Gradients | None:
     """The mean over the passes of the loss's gradient at every active position; None if there are no passes."""
-    parameters = network.parameters
+    network, parameters = site.network, site.network.parameters
     masked, parameters.updated = parameters.updated, {}
     pending = parameters.gradients.flat.copy()
     parameters.gradients.flat[...] = 0.0
@@ -30,6 +30,7 @@ def mean_gradients(network: Network, names: Iterable[str], passes: Iterable[tupl
     for images, loss in passes:
         logits, context = network.forward(images, train=True, momentum=0.0)
         network.backward(context, loss(logits)[1])
+        site.count_importance(len(images))
         count += 1
     found = {name: parameters.gradients[name] / count for name in names} if count else None
     parameters.gradients.flat[...] = pending
@@ -53,10 +54,14 @@ class Probe:
             images = augmentation.train(samples.images, samples.positions[chosen], self._generator)
             yield images, cross_entropy(samples.labels[chosen], task.classes if single_head else None)
 
+    def has_buffer(self) -> bool:
+        method = self._site.method
+        return isinstance(method, Rehearsal) and len(method.buffer) > 0
+
     def buffer(self, batches: int) -> Iterator[tuple[Images, Loss]]:
         """Batches from the rehearsal buffer with plain cross-entropy; none for a method without one, or empty."""
         method = self._site.method
-        if not isinstance(method, Rehearsal) or not len(method.buffer):
+        if not isinstance(method, Rehearsal) or not self.has_buffer():
             return
         for _ in range(batches):
             drawn = method.buffer.draw(method.workplace.replay_batch_size, self._generator)

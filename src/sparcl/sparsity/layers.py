@@ -20,7 +20,7 @@ class Layer:
 
     def active(self, offset: float = 0.0) -> int:
         """How many positions are active at this sparsity plus an offset (in absolute points)."""
-        return round(self.size * (1.0 - min(1.0, max(0.0, self.sparsity + offset))))
+        return self.size - round(self.size * min(1.0, max(0.0, self.sparsity + offset)))
 
     def share(self, proportion: float) -> int:
         """A proportion of all positions, as a count."""

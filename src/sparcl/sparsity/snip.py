@@ -21,7 +21,7 @@ class Snip(Sparsifier, name="snip"):
             return
         names = [layer.name for layer in self.sparse_layers]
         batches = Probe(self.site).current(task, task.train, self.saliency_batches, single_head=False)
-        gradients = mean_gradients(self.site.network, names, batches)
+        gradients = mean_gradients(self.site, names, batches)
         assert gradients is not None
         saliency = {name: np.abs(self.parameters.values[name] * gradients[name]) for name in names}
         self.parameters.set_index(

@@ -25,6 +25,12 @@ from sparcl.sparsity.tdm import TaskAwareMasks
 # The paper's gradient sparsities s+q are .80, .92 and .97.
 PAPER_Q = {0.75: 0.05, 0.90: 0.02, 0.95: 0.02}
 
+
+def paper_q(sparsity: float) -> float:
+    """The paper's choice, for the nearest of its sparsities."""
+    return PAPER_Q[min(PAPER_Q, key=lambda known: abs(known - sparsity))]
+
+
 # What `preset=official` changes: options of the sparsifier, hyper-parameters of the method, settings of the run.
 OFFICIAL_OPTIONS: Mapping[str, Any] = {
     "initial_mask": "magnitude",
@@ -65,7 +71,7 @@ class SparCL(Sparsifier, name="sparcl"):
 
     def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
         super().__init__(site, options)
-        q = PAPER_Q[min(PAPER_Q, key=lambda s: abs(s - site.sparsity))] if self.q is None else self.q
+        q = paper_q(site.sparsity) if self.q is None else self.q
         masks_gradients = self.dgm and q > 0
         if masks_gradients and not self.sparse_layers:
             # Gradient masks on dense weights: these are stored sparse with every position active.
@@ -154,6 +160,12 @@ class SparCL(Sparsifier, name="sparcl"):
             if removed:
                 self._record({"removed_samples": removed, "samples": len(self.removal.samples())})
         self.passes = 0.0
+
+    def gradient_counts(self) -> dict[str, int]:
+        return self.gradient_masks.counts() if self.gradient_masks is not None else {}
+
+    def refreshes_gradients(self) -> bool:
+        return self.gradient_masks is not None and self.gradient_masks.refreshing
 
     def samples(self, task: Task) -> NDArray[np.int64]:
         return self.removal.samples()

@@ -11,7 +11,7 @@ A sparsifier changes only which weights are active (`parameters.set_index`), whi
 (`parameters.updated`), and which samples are presented. The method does not know about it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_origin, get_type_hints
 
@@ -40,6 +40,7 @@ class Site:
     batch_size: int
     epochs: int  # of each task
     total_steps: int  # of the whole run, if no samples are removed
+    count_importance: Callable[[int], None] = lambda samples: None  # told of every pass that is not training
 
 
 class Sparsifier(GradientWatcher):
@@ -69,6 +70,14 @@ class Sparsifier(GradientWatcher):
             )
 
         self.records: list[dict[str, Any]] = []  # what happened since the loop last looked, for the metrics
+
+    def gradient_counts(self) -> dict[str, int]:
+        """How many weights of a sparse layer an ordinary step updates, for the layers where that is not all."""
+        return {}
+
+    def refreshes_gradients(self) -> bool:
+        """Whether the current step needs the gradients of all active weights, to choose which are updated."""
+        return False
 
     def begin_run(self) -> None: ...
     def begin_task(self, task: Task) -> None: ...

@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.data import Samples, Task
+from sparcl.metrics.schedule import capped_importance_batches
 from sparcl.network.parameters import Index
 from sparcl.sparsity.importance import Probe, mean_gradients, weighted_sum
 from sparcl.sparsity.layers import Layer
 from sparcl.sparsity.masks import best, grow_randomly, random_mask, shrink
 from sparcl.sparsity.sparsifier import Site
-
-# Importance may cost so much of what a stage costs, counted in passes over batches.
-LARGEST_SHARE_OF_A_STAGE = 0.01
 
 
 class TaskAwareMasks:
@@ -63,7 +61,8 @@ class TaskAwareMasks:
         """`passes`: over batches, in the stage that ends; importance may cost a hundredth of it."""
         if not self._layers or (last and not (first and task.index > 0)):
             return None
-        batches = max(1, min(self._importance_batches, int(LARGEST_SHARE_OF_A_STAGE * passes)))
+        terms = 2 if self._probe.has_buffer() else 1
+        batches = capped_importance_batches(self._importance_batches, int(passes), terms)
         importance = self.importance(task, samples, batches)
         before = dict(self._parameters.index)
         offset = 0.0 if last else self._p_intra
@@ -95,9 +94,8 @@ class TaskAwareMasks:
     def importance(self, task: Task, samples: Samples, batches: int) -> dict[str, NDArray[Any]]:
         """CWI of every active weight."""
         names = [layer.name for layer in self._layers]
-        network = self._site.network
-        current = mean_gradients(network, names, self._probe.current(task, samples, batches, single_head=True))
-        buffered = mean_gradients(network, names, self._probe.buffer(batches))
+        current = mean_gradients(self._site, names, self._probe.current(task, samples, batches, single_head=True))
+        buffered = mean_gradients(self._site, names, self._probe.buffer(batches))
         gradients = weighted_sum(names, [(self._alpha, current), (self._beta, buffered)])
         return {name: np.abs(self._parameters.values[name]) + gradients[name] for name in names}
 

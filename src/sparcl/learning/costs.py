@@ -1,0 +1,105 @@
+"""Counting the cost of a run: beforehand from its settings, or while it goes on from what really happens."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sparcl.data import Stream
+from sparcl.graph import Graph
+from sparcl.learning.settings import Settings
+from sparcl.methods import METHODS
+from sparcl.methods.method import GradientWatcher
+from sparcl.metrics.costs import CostCounter, LayerCost, NetworkCost
+from sparcl.metrics.schedule import DataRemoval, TrainingPlan
+from sparcl.network import Network
+from sparcl.sparsity import Sparsifier
+from sparcl.sparsity.layers import default_layers
+from sparcl.sparsity.sparcl import paper_q
+
+
+def network_cost(graph: Graph) -> NetworkCost:
+    masked = default_layers(graph)
+    layers = []
+    for node in graph:
+        if node.op in ("conv", "linear"):
+            weight = graph.parameters_of(node)[0]
+            layers.append(LayerCost(weight.name, weight.size, math.prod(node.shape[1:]), node.name in masked))
+    activations = sum(math.prod(node.shape) for node in graph if node.op == "conv")
+    return NetworkCost(tuple(layers), graph.parameter_count(), activations)
+
+
+def training_plan(settings: Settings, stream: Stream) -> TrainingPlan:
+    """What a run with these settings will do. Own layers and other distributions are counted as uniform."""
+    method = METHODS[settings.method.name]
+    samples = [len(task.train) for task in stream.tasks]
+    options = settings.sparsifier.hyperparameters()
+    plan: dict[str, Any] = {}
+    if settings.sparsifier.name == "sparcl":
+        q = paper_q(settings.sparsity) if options["q"] is None else options["q"]
+        plan = {
+            "adjusts_mask": options["tdm"] and settings.sparsity > 0,
+            "inter_task_growth": options["p_inter"],
+            "importance_batches": options["importance_batches"],
+            "gradient_sparsity": q if options["dgm"] else 0.0,
+            "gradient_interval": options["gradient_interval"],
+            "removal": DataRemoval(options["rho"], options["cutoff"], options["one_shot"]) if options["ddr"] else None,
+            "stage_epochs": options["stage_epochs"],
+        }
+    return TrainingPlan(
+        samples=(sum(samples),) if method.learns_all_tasks_at_once else tuple(samples),
+        epochs=settings.epochs,
+        batch=settings.batch_size,
+        replay_batch=min(settings.replay_batch_size, settings.buffer_size),
+        replay_passes=method.replay_passes if settings.buffer_size else 0,
+        sparsity=settings.sparsity,
+        **plan,
+    )
+
+
+class CountingWatcher(GradientWatcher):
+    """Stands between a method and its sparsifier, and counts every pass with the weights it used."""
+
+    def __init__(self, sparsifier: Sparsifier, network: Network) -> None:
+        self._sparsifier = sparsifier
+        self._parameters = network.parameters
+        self.counter = CostCounter(network_cost(network.graph))
+        self.batch = 0  # samples of the current batch; what a pass has beyond that is replayed
+
+    def dense_gradients(self) -> Mapping[str, NDArray[Any]] | None:
+        self._wanted = self._sparsifier.dense_gradients()
+        return self._wanted
+
+    def after_backward(self, samples: int, replayed: bool) -> None:
+        active = self._active()
+        # A step that chooses anew has no gradient mask yet; an ordinary one would update as many as the choice keeps.
+        updated = {**active, **self._sparsifier.gradient_counts()}
+        if self._wanted:
+            updated |= {name: array.size for name, array in self._wanted.items()}
+        refresh = self._sparsifier.refreshes_gradients()
+        current = 0 if replayed else min(samples, self.batch)
+        for count, replay in ((current, False), (samples - current, True)):
+            if count:
+                self.counter.count_pass(count, active, updated, replay=replay, refresh=refresh)
+        self._sparsifier.after_backward(samples, replayed)
+
+    def before_update(self) -> None:
+        self._sparsifier.before_update()
+
+    def count_importance(self, samples: int) -> None:
+        self.counter.count_importance_pass(samples, self._active())
+
+    def _active(self) -> dict[str, int]:
+        return {name: len(index) for name, index in self._parameters.index.items()}
+
+    def summary(self) -> dict[str, Any]:
+        """For a run's costs.json."""
+        return {
+            "paper": {"total": self.counter.total("paper"), "phases": self.counter.by_phase("paper")},
+            "full": {
+                "total": self.counter.total("full"),
+                "phases": self.counter.by_phase("full"),
+                "layers": self.counter.by_layer("full"),
+            },
+        }

@@ -1,0 +1,48 @@
+"""SNIP and RigL against their papers' rules."""
+
+import numpy as np
+from site_for_tests import Stage
+
+
+def test_snip_keeps_the_most_salient_weights_and_never_changes_its_mask():
+    masks = []
+    stage = Stage("snip", 0.9)
+    initial = stage.network.parameters.values.dense("conv2.weight").copy()
+    stage.run(on_epoch=lambda stage, task, epoch: masks.append(stage.network.parameters.index["conv2.weight"].copy()))
+    assert all(np.array_equal(mask, masks[0]) for mask in masks)
+    assert len(masks[0]) == initial.size - round(0.9 * initial.size)
+    # Saliency |w * gradient| prefers large weights: their mean magnitude must exceed that of the others.
+    kept = np.isin(np.arange(initial.size), masks[0])
+    assert np.abs(initial.ravel()[kept]).mean() > np.abs(initial.ravel()[~kept]).mean()
+
+
+def test_rigl_drops_small_weights_and_grows_where_the_gradient_is_large():
+    stage = Stage("rigl", 0.8, interval=5)
+    name = "conv3.weight"
+    seen = []
+    original = stage.sparsifier.end_step
+
+    def watched(moment, batch, logits):
+        if stage.sparsifier._dense is None:
+            return original(moment, batch, logits)
+        parameters = stage.network.parameters
+        index, values = parameters.index[name].copy(), parameters.values[name].copy()
+        gradient = np.abs(stage.sparsifier._dense[name]).ravel()
+        original(moment, batch, logits)
+        after = parameters.index[name]
+        dropped, grown = np.setdiff1d(index, after), np.setdiff1d(after, index)
+        stayed = np.isin(index, after)
+        assert len(after) == len(index)
+        if len(dropped):
+            assert np.abs(values[~stayed]).max() <= np.abs(values[stayed]).max()
+            inactive = np.setdiff1d(np.arange(gradient.size), np.union1d(index, after))
+            assert gradient[grown].min() >= gradient[inactive].max()
+            assert not parameters.values[name][np.searchsorted(after, grown)].any()
+        seen.append((moment.total_steps + 1, len(dropped)))
+        return None
+
+    stage.sparsifier.end_step = watched
+    stage.run()
+    steps = [step for step, _ in seen]
+    assert steps == [step for step in range(5, 73, 5) if step < 0.75 * 72]
+    assert seen[0][1] > seen[-1][1]  # the share decays

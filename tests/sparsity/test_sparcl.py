@@ -1,0 +1,209 @@
+"""SparCL's schedule, counts, importance, removed samples and gradient masks, on a recorded 3-task run."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from site_for_tests import BATCH, SAMPLES, Stage
+
+from sparcl.network import Parameters
+from sparcl.network.torch import TorchNetwork
+
+
+@pytest.mark.parametrize("sparsity", [0.5, 0.75, 0.9, 0.95])
+@pytest.mark.parametrize("method", ["sgd", "er", "der", "derpp"])
+def test_the_schedule_of_active_weights_is_exactly_the_papers(sparsity, method):
+    """Recorded after each task's start and each stage's end, in every layer."""
+    trace = []
+    stage = Stage("sparcl", sparsity, method)
+    stage.run(on_epoch=lambda stage, task, epoch: trace.append((task.index, epoch, stage.active())))
+    sizes = {layer.name: layer.size for layer in stage.sparsifier.sparse_layers}
+    for task, epoch, active in trace:
+        expanded = task > 0 and epoch == -1  # until the first stage ends
+        for name, size in sizes.items():
+            assert active[name] == size - round(size * (sparsity - (0.01 if expanded else 0.0)))
+
+
+def adjustments(stage):
+    """What happened, in order, as (layer counts removed, grown)."""
+    return [record for record in stage.sparsifier.records if "adjustment" in record]
+
+
+def test_each_adjustment_does_what_the_paper_says():
+    stage = Stage("sparcl", 0.75).run()
+    kinds = [record["adjustment"] for record in adjustments(stage)]
+    inner = ["shrink and expand"] * 3  # at the end of every stage but the last of four
+    assert kinds == [*inner, "expand", *inner, "expand", *inner]
+    sizes = {layer.name: layer.size for layer in stage.sparsifier.sparse_layers}
+    for number, record in enumerate(adjustments(stage)):
+        for name, layer in record["layers"].items():
+            to_s, to_shrunk, to_expanded = (sizes[name] - round(sizes[name] * s) for s in (0.75, 0.755, 0.74))
+            if record["adjustment"] == "expand":
+                assert (layer["removed"], layer["grown"]) == (0, to_expanded - to_s)
+            else:
+                before = to_expanded if kinds[number - 1] == "expand" and number else to_s
+                # A removed position may be grown again at once, so at most so many are gone for good.
+                assert layer["removed"] <= before - to_shrunk
+                assert layer["grown"] <= to_s - to_shrunk
+                assert layer["removed"] - layer["grown"] == before - to_s
+            assert sum(layer["survivors_by_age"].values()) == layer["active"]
+
+
+def test_a_single_stage_only_shrinks_back():
+    stage = Stage("sparcl", 0.75, epochs=2, stage_epochs=5).run()
+    assert [record["adjustment"] for record in adjustments(stage)] == ["expand", "shrink", "expand", "shrink"]
+
+
+def test_the_official_schedule():
+    trace = []
+    stage = Stage("sparcl", 0.75, preset="official", schedule="epoch_start", initial_mask="magnitude")
+    stage.run(on_epoch=lambda stage, task, epoch: trace.append((epoch, stage.active())))
+    sizes = {layer.name: layer.size for layer in stage.sparsifier.sparse_layers}
+    for epoch, active in trace:
+        grown = epoch < 2  # epochs 0, 1, 2 start with a growth; the last prune stands before epoch 3
+        for name, size in sizes.items():
+            assert active[name] == size - round(size * (0.74 if grown else 0.75)), epoch
+
+
+def test_importance_against_brute_force():
+    """CWI from float64 gradients of a masked dense network over the very same batches."""
+    stage = Stage("sparcl", 0.75, dgm=False, ddr=False).run(tasks=2)
+    task, masks = stage.tasks[1], stage.sparsifier.masks
+    probe = stage.generators["importance"].bit_generator
+    state = probe.state
+    ours = masks.importance(task, task.train, 3)
+    probe.state = state
+    parameters = stage.network.parameters
+    reference = Parameters(stage.network.graph, np.float64)
+    for name in reference.values:
+        reference.values[name][...] = parameters.values.dense(name)
+    network = TorchNetwork(stage.network.graph, reference)
+
+    def gradients(batches, loss_of):
+        reference.gradients.flat[...] = 0
+        for images, labels in batches:
+            loss_of(network.forward(images.astype(np.float64))[1], torch.from_numpy(labels)).backward()
+        return {name: reference.gradients.dense(name).ravel() / 3 for name in ours}
+
+    generator = stage.generators["importance"]
+    current = []
+    for _ in range(3):
+        chosen = generator.choice(len(task.train), BATCH, replace=False)
+        images = stage.augmentation.train(task.train.images, task.train.positions[chosen], generator)
+        current.append((images, task.train.labels[chosen]))
+    # The single-head loss: only the current task's classes 2 and 3 compete.
+    first = gradients(current, lambda logits, labels: F.cross_entropy(logits[:, 2:4], labels - 2))
+    drawn = [stage.method.buffer.draw(BATCH, generator) for _ in range(3)]
+    second = gradients([(draw.images, draw.labels) for draw in drawn], F.cross_entropy)
+    for name, values in ours.items():
+        index = parameters.index[name]
+        weight = reference.values.dense(name).ravel()[index]
+        expected = np.abs(weight) + 0.5 * np.abs(first[name][index]) + 1.0 * np.abs(second[name][index])
+        np.testing.assert_allclose(values, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_measuring_importance_leaves_no_trace():
+    stage = Stage("sparcl", 0.75).run(tasks=2)
+    parameters = stage.network.parameters
+    before = [parameters.values.flat.copy(), parameters.gradients.flat.copy(), parameters.statistics.flat.copy()]
+    replay = stage.generators["replay"].bit_generator.state
+    stage.sparsifier.masks.importance(stage.tasks[1], stage.tasks[1].train, 2)
+    after = [parameters.values.flat, parameters.gradients.flat, parameters.statistics.flat]
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert stage.generators["replay"].bit_generator.state == replay
+
+
+@pytest.mark.parametrize(("one_shot", "left"), [(False, [48, 44, 41, 37]), (True, [48, 48, 48, 34])])
+def test_removal_takes_exactly_rho_and_gives_it_back(one_shot, left):
+    trace = []
+    stage = Stage("sparcl", 0.75, epochs=6, one_shot=one_shot, cutoff=4 if not one_shot else 3)
+    stage.run(on_epoch=lambda stage, task, epoch: trace.append(len(stage.sparsifier.samples(task))))
+    expected = [left[0], *left[1:], *[34] * (7 - len(left) - 1), 34]
+    assert trace == [*expected[:7]] * 3
+    assert round(0.3 * SAMPLES) == SAMPLES - 34
+
+
+def test_the_samples_with_the_fewest_mistakes_go():
+    mistakes = {}
+
+    def count(stage, batch, logits):
+        wrong = logits[:, : batch.classes.stop].argmax(axis=1) != batch.labels
+        for sample, is_wrong in zip(batch.chosen, wrong, strict=True):
+            mistakes[sample] = mistakes.get(sample, 0) + bool(is_wrong)
+
+    def check(stage, task, epoch):
+        if epoch in (0, 1, 2):
+            gone = set(mistakes) - set(stage.sparsifier.samples(task))
+            kept = set(mistakes) & set(stage.sparsifier.samples(task))
+            assert max(mistakes[s] for s in gone) <= min(mistakes[s] for s in kept)
+        mistakes.clear()
+
+    Stage("sparcl", 0.75, epochs=5).run(tasks=2, on_step=count, on_epoch=check)
+
+
+@pytest.mark.parametrize(("sparsity", "q"), [(0.75, 0.05), (0.9, 0.02), (0.95, 0.02), (0.0, 0.3)])
+def test_only_the_chosen_weights_are_updated(sparsity, q):
+    stage = Stage("sparcl", sparsity, q=q, tdm=sparsity > 0)
+    last = {}
+    changed_outside = []
+
+    def look(stage, batch, logits):
+        parameters = stage.network.parameters
+        for layer in stage.sparsifier.sparse_layers:
+            values = parameters.values[layer.name]
+            updated = parameters.updated[layer.name]
+            assert len(updated) == len(values) - round(q * layer.size)
+            key = (layer.name, parameters.layout)
+            if key in last:
+                moved = np.flatnonzero(values != last[key])
+                changed_outside.extend(np.setdiff1d(moved, updated))
+            last[key] = values.copy()
+
+    stage.run(tasks=2, on_step=look)
+    assert not changed_outside
+
+
+def test_gradient_masks_are_refreshed_on_time_and_by_importance():
+    stage = Stage("sparcl", 0.75, gradient_interval=4, ddr=False, tdm=False)
+    masks = stage.sparsifier.gradient_masks
+    refreshed, scores = [], {}
+    original = masks._scores
+
+    def scored(where):
+        result = original(where)
+        scores[where.start] = result
+        if where == stage.network.parameters.gradients.slices[stage.sparsifier.sparse_layers[0].name]:
+            refreshed.append(stage.total_steps)
+        return result
+
+    masks._scores = scored
+
+    def look(stage, batch, logits):
+        for layer in stage.sparsifier.sparse_layers:
+            where = stage.network.parameters.gradients.slices[layer.name]
+            updated = stage.network.parameters.updated[layer.name]
+            outside = np.setdiff1d(np.arange(len(scores[where.start])), updated)
+            assert scores[where.start][updated].min() >= scores[where.start][outside].max()
+
+    stage.run(tasks=1, on_step=look)
+    assert refreshed == [0, 4, 8, 12, 16, 20]
+
+
+def test_with_nothing_to_do_training_is_bit_identical():
+    """Sparsity 0, rho 0 and q 0: SparCL-DER++ is DER++."""
+    nothing = Stage("sparcl", 0.0, rho=0.0, q=0.0).run()
+    plain = Stage("none", 0.0).run()
+    np.testing.assert_array_equal(nothing.network.parameters.values.flat, plain.network.parameters.values.flat)
+    np.testing.assert_array_equal(nothing.method.buffer.images, plain.method.buffer.images)
+
+
+@pytest.mark.parametrize("component", ["tdm", "ddr", "dgm"])
+def test_each_component_alone_has_an_effect(component):
+    switches = {name: name == component for name in ("tdm", "ddr", "dgm")}
+    alone = Stage("sparcl", 0.75, **switches).run()
+    off = Stage("sparcl", 0.75, **dict.fromkeys(switches, False)).run()
+    assert (len(adjustments(alone)) > 0) == (component == "tdm")
+    assert any("removed_samples" in record for record in alone.sparsifier.records) == (component == "ddr")
+    assert bool(alone.network.parameters.updated) == (component == "dgm")
+    assert not np.array_equal(alone.network.parameters.values.flat, off.network.parameters.values.flat)
