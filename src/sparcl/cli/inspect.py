@@ -1,6 +1,7 @@
 """`sparcl inspect`: look at a network."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,24 +11,32 @@ from rich.table import Table
 from sparcl.cli.display import print_table
 from sparcl.errors import SparclError
 from sparcl.graph import Graph, build_model
+from sparcl.learning.run_directory import RunDirectory
+from sparcl.report.sparsity_history import SparsityHistory
 
 HELP = """Print a network as it is built: every node with its shape, parameters and multiply-accumulates (MACs).
+
+Given the directory of a run instead: how dense it was, how its masks moved, and which samples were removed.
 
 \b
 sparcl inspect resnet18                             # the network of the paper, for 32x32 images
 sparcl inspect resnet18 --width 20 --image-size 64 --classes 200
 sparcl inspect convnet --channels 1 --image-size 8
+sparcl inspect runs/digits-sparcl-derpp-90-seed0    # a run: how its weights and samples changed
 """
 
 
 def inspect(
-    model: Annotated[str, typer.Argument(help="Name of the network: resnet18 or convnet.")] = "resnet18",
+    model: Annotated[str, typer.Argument(help="A network (resnet18, convnet), or a run's directory.")] = "resnet18",
     width: Annotated[int, typer.Option(min=1, help="Channels of the first layer.")] = 64,
     image_size: Annotated[int, typer.Option(min=1, help="Height and width of the images.")] = 32,
     channels: Annotated[int, typer.Option(min=1, help="Channels of the images.")] = 3,
     classes: Annotated[int, typer.Option(min=1, help="Outputs of the classifier.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
+    if (Path(model) / "settings.json").is_file():
+        _print_run(RunDirectory(Path(model)), as_json)
+        return
     try:
         graph = build_model(model, (channels, image_size, image_size), classes, width)
     except ValueError as error:
@@ -72,3 +81,31 @@ def _print(graph: Graph) -> None:
             f"{graph.macs_of(node):,}" if graph.macs_of(node) else "",
         )
     print_table(table)
+
+
+def _print_run(directory: RunDirectory, as_json: bool) -> None:
+    history = SparsityHistory.read(directory.path / "metrics.jsonl")
+    if as_json:
+        print(json.dumps({"epochs": history.epochs, "adjustments": history.adjustments, "layers": history.layers()}))
+        return
+    epochs = Table("task", "epoch", title="over time", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("samples", "density", "updated", "removed", "grown", "loss", "accuracy"):
+        epochs.add_column(heading, justify="right")
+    for epoch in history.rows():
+        epochs.add_row(*epoch)
+    print_table(epochs)
+    layers = Table("layer", title="layers at the last adjustment", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("active", "density", "removed in all", "grown in all", "there from the start"):
+        layers.add_column(heading, justify="right")
+    for name, layer in history.layers().items():
+        start = layer["original_share"]
+        layers.add_row(
+            name.removesuffix(".weight"),
+            f"{layer['active']:,}",
+            f"{layer['density']:.3f}",
+            f"{layer['removed']:,}",
+            f"{layer['grown']:,}",
+            "" if start is None else f"{start:.1%}",
+        )
+    if history.layers():
+        print_table(layers)

@@ -158,7 +158,7 @@ def _stopping_on_signals(trainer: Trainer) -> Iterator[list[int]]:
 
 
 def _fresh_directory(chosen: settings.Settings) -> Path:
-    name = f"{chosen.dataset}-{chosen.method.name}"
+    name = comparison.short_name(chosen).replace("/", "-")
     if chosen.protocol != "full":
         name += f"-{chosen.protocol}"
     name += f"-seed{chosen.seed}"

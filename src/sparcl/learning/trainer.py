@@ -189,7 +189,14 @@ class Trainer:
             )
         accuracy = 100 * position.correct / position.presented
         self.log.write(
-            "epoch", task=position.task, epoch=position.epoch, steps=position.step, loss=loss, train_accuracy=accuracy
+            "epoch",
+            task=position.task,
+            epoch=position.epoch,
+            steps=position.step,
+            samples=position.presented,
+            loss=loss,
+            train_accuracy=accuracy,
+            **self.sparsifier.densities(),
         )
         self.sparsifier.end_epoch(self._moment(), task)
         self._log_sparsity()

@@ -57,7 +57,13 @@ class RigL(Sparsifier, name="rigl"):
             wanted[kept] = -1.0  # taken already
             grown = best(wanted, len(index) - len(kept))
             changes[layer.name] = np.union1d(kept, grown)
-            moved[layer.name] = {"active": len(index), "grown": int((~np.isin(grown, index)).sum())}
+            new = int((~np.isin(grown, index)).sum())
+            moved[layer.name] = {
+                "active": len(index),
+                "density": len(index) / layer.size,
+                "removed": new,
+                "grown": new,
+            }
         self.parameters.set_index(changes)
         self.records.append({"adjustment": "drop and grow", "layers": moved})
         self._dense = None

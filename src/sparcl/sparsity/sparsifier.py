@@ -79,6 +79,15 @@ class Sparsifier(GradientWatcher):
         """Whether the current step needs the gradients of all active weights, to choose which are updated."""
         return False
 
+    def densities(self) -> dict[str, float]:
+        """Shares of the sparse layers' weights that are active, and that are updated."""
+        size = sum(layer.size for layer in self.sparse_layers)
+        if not size:
+            return {}
+        active = {layer.name: len(self.parameters.index[layer.name]) for layer in self.sparse_layers}
+        updated = {**active, **self.gradient_counts()}
+        return {"density": sum(active.values()) / size, "gradient_density": sum(updated.values()) / size}
+
     def begin_run(self) -> None: ...
     def begin_task(self, task: Task) -> None: ...
     def begin_step(self, moment: Moment) -> None: ...
