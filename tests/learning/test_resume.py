@@ -196,6 +196,9 @@ def test_a_checkpoint_that_was_tampered_with_is_refused_in_one_line(tmp_path, ki
         ("index.conv2.weight", np.array([3, 2, 1])),
         ("parameters.conv1.weight", np.zeros((1, 1, 3, 3), np.float32)),
         ("updated.conv2.weight", np.array([10**6])),
+        ("sparsifier.removal.present", np.ones(5, bool)),
+        ("sparsifier.removal.mistakes", np.zeros(5, np.int32)),
+        ("sparsifier.born.conv2.weight", np.zeros(3, np.int32)),
     ],
     ids=str,
 )

@@ -27,6 +27,19 @@ def test_changes_reach_into_sections_and_may_name_another_method():
     assert settings_of("digits/derpp", "method=er").method.name == "er"
 
 
+def test_a_name_with_dots_is_quoted():
+    settings = settings_of("cifar10/sparcl-er-90", 'sparsifier.layer_sparsity."stage1.block1.conv1"=0.5')
+    assert settings.sparsifier.hyperparameters()["layer_sparsity"] == {"stage1.block1.conv1": 0.5}
+
+
+def test_the_official_preset_sets_named_options_and_yields_to_the_user():
+    official = settings_of("cifar10/sparcl-derpp-90", "sparsifier.preset=official", "method.alpha=0.3")
+    options, method = official.sparsifier.hyperparameters(), official.method.hyperparameters()
+    assert (options["initial_mask"], options["schedule"], official.drop_last) == ("magnitude", "epoch_start", True)
+    assert (method["single_head"], method["replay_from_task"], method["alpha"]) == (True, 2, 0.3)
+    assert settings_of("cifar10/sparcl-derpp-90").sparsifier.hyperparameters()["schedule"] == "stage_end"
+
+
 def test_settings_survive_their_own_json():
     settings = settings_of("cifar10/derpp", "seed=3", "method.beta=0.25", protocol="reduced")
     assert resolve(settings.model_dump(mode="json")) == settings

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,7 @@ class Stream:
         """How many classes the stream holds over all its tasks: the number of outputs a network needs."""
         return len(self.class_names)
 
+    @cached_property
     def fingerprint(self) -> str:
         """Tells whether a stream is still the same: classes, images of each task, and some of the pixels."""
         digest = hashlib.sha256(repr((self.class_names, self.image_shape)).encode())

@@ -6,6 +6,7 @@ is not given comes from, in this order: the method's tuned hyper-parameters, the
 
 import difflib
 import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -166,24 +167,21 @@ def from_file(path: Path) -> Values:
 
 
 def with_changes(values: Values, changes: Sequence[str]) -> Values:
-    """Apply `key=value` changes; dots reach into sections, values are written as in TOML (quotes may be left out)."""
+    """Apply `key=value` changes, written as in TOML; the quotes around a text may be left out."""
     for change in changes:
         key, equals, text = change.partition("=")
-        if not equals or not key.strip():
+        for written in (change, f"{key} = {json.dumps(text.strip())}") if equals else ():
+            try:
+                parsed = tomllib.loads(written)
+                break
+            except tomllib.TOMLDecodeError:
+                continue
+        else:
             raise SparclError(f"{change!r} is not a setting: write key=value, for example seed=7 or method.alpha=0.2.")
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text.strip()
-        if key in ("method", "sparsifier") and isinstance(value, str):
-            value = {"name": value}
-        nested: Values = {}
-        inner = nested
-        *sections, last = key.strip().split(".")
-        for section in sections:
-            inner[section] = inner = {}
-        inner[last] = value
-        values = merge(values, nested)
+        for section in ("method", "sparsifier"):
+            if isinstance(parsed.get(section), str):
+                parsed[section] = {"name": parsed[section]}
+        values = merge(values, parsed)
     return values
 
 

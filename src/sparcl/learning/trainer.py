@@ -19,12 +19,12 @@ from sparcl.data import Samples, Stream, Task
 from sparcl.errors import SparclError
 from sparcl.generators import Generators
 from sparcl.graph import build_model
-from sparcl.learning import checkpoints
+from sparcl.learning import checkpoints, state
 from sparcl.learning.costs import CountingWatcher
 from sparcl.learning.evaluation import Evaluator
 from sparcl.learning.position import PhaseClock, Position
 from sparcl.learning.run_directory import MetricsLog, RunDirectory
-from sparcl.learning.settings import Settings, fingerprint
+from sparcl.learning.settings import Settings
 from sparcl.methods import METHODS, Batch, Workplace
 from sparcl.metrics import AccuracyMatrix, mean_row, peak_memory_mb
 from sparcl.network import build_network
@@ -67,7 +67,7 @@ class Trainer:
             settings.sparsity,
             settings.batch_size,
             settings.epochs,
-            settings.epochs * sum(self._batches(len(task.train)) for task in self.tasks),
+            settings.epochs * sum(self.batches(len(task.train)) for task in self.tasks),
             lambda samples: self.watcher.count_importance(samples),
         )
         self.sparsifier = SPARSIFIERS[settings.sparsifier.name](site, settings.sparsifier.hyperparameters())
@@ -143,7 +143,7 @@ class Trainer:
             self._snapshot_if_due(task)
             self._checkpoint_if_due()
             self._poll()
-            if position.step and position.step == self._batches(len(self.order)):
+            if position.step and position.step == self.batches(len(self.order)):
                 self._end_epoch(task)
             if position.epoch == self.settings.epochs:
                 break
@@ -162,7 +162,7 @@ class Trainer:
         moment = self._moment()
         self.sparsifier.begin_step(moment)
         start = position.step * self.settings.batch_size
-        last = position.step + 1 == self._batches(len(self.order)) and not self.settings.drop_last
+        last = position.step + 1 == self.batches(len(self.order)) and not self.settings.drop_last
         chosen = self.order[start:] if last else self.order[start : start + self.settings.batch_size]
         images = self.stream.augmentation.train(
             task.train.images, task.train.positions[chosen], self.generators["augmentation"]
@@ -273,25 +273,8 @@ class Trainer:
 
     def _checkpoint(self) -> None:
         with self.clock.measure("checkpoint"):
-            parameters = self.network.parameters
-            tensors: checkpoints.Tensors = {f"parameters.{name}": parameters.values[name] for name in parameters.values}
-            tensors |= {f"statistics.{name}": parameters.statistics[name] for name in parameters.statistics}
-            tensors |= {f"method.{name}": array for name, array in self.method.state().items()}
-            tensors |= {f"index.{name}": index for name, index in parameters.index.items()}
-            tensors |= {f"updated.{name}": places for name, places in parameters.updated.items()}
-            tensors |= {f"sparsifier.{name}": array for name, array in self.sparsifier.state().items()}
-            tensors["order"] = self.order
-            state = {
-                "settings": fingerprint(self.settings),
-                "data": self.stream.fingerprint(),
-                "position": self.position.to_json(),
-                "generators": self.generators.state(),
-                "accuracy": {kind: matrix.to_json() for kind, matrix in self.accuracy.items()},
-                "flops": self.watcher.counter.to_json(),
-                "seconds": self.clock.seconds,
-                "metrics_length": self.log.sync(),
-            }
-            checkpoints.save(self.directory.checkpoints, self.position.total_steps, tensors, state)
+            tensors, rest = state.capture(self)
+            checkpoints.save(self.directory.checkpoints, self.position.total_steps, tensors, rest)
         self._last_checkpoint = time.monotonic()
 
     def _resume(self) -> bool:
@@ -300,9 +283,8 @@ class Trainer:
         if found is None:
             self.log.cut(0)
             return False
-        tensors, state = found
         try:
-            self._restore(tensors, state)
+            state.restore(self, *found)
         except (KeyError, ValueError, TypeError, IndexError, OverflowError, AttributeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise SparclError(
@@ -310,50 +292,7 @@ class Trainer:
             ) from error
         return True
 
-    def _restore(self, tensors: checkpoints.Tensors, state: dict[str, Any]) -> None:
-        def part(prefix: str) -> checkpoints.Tensors:
-            return {key.removeprefix(prefix): tensors[key] for key in tensors if key.startswith(prefix)}
-
-        if state["settings"] != fingerprint(self.settings):
-            raise ValueError("settings.json was changed since")
-        if state["data"] != self.stream.fingerprint():
-            raise ValueError("the data set has changed since")
-        parameters = self.network.parameters
-        parameters.set_index(part("index."))
-        for prefix, store in (("parameters", parameters.values), ("statistics", parameters.statistics)):
-            for name in store:
-                store[name][...] = _checked(tensors[f"{prefix}.{name}"], store[name].shape)
-        self.position = Position.from_json(state["position"])
-        parameters.updated = part("updated.")
-        for name, places in parameters.updated.items():
-            active = len(parameters.index[name])
-            if places.dtype != np.int64 or not ((places >= 0) & (places < active)).all():
-                raise ValueError(f"the updated weights of {name} are not among the active ones")
-        self.method.restore(part("method."), self.position.task)
-        self.sparsifier.restore(part("sparsifier."))
-        self.order = tensors["order"]
-        self._check_place()
-        self.generators.restore(state["generators"])
-        self.watcher.counter.restore(state["flops"])
-        self.accuracy = {
-            kind: AccuracyMatrix.from_json(state["accuracy"][kind], len(self.stream.tasks)) for kind in self.accuracy
-        }
-        self.clock.seconds = {str(phase): float(seconds) for phase, seconds in state["seconds"].items()}
-        self.log.cut(int(state["metrics_length"]))
-
-    def _check_place(self) -> None:
-        """That the position and the order of samples are possible in this run."""
-        position = self.position
-        if position.task > len(self.tasks) or position.epoch > self.settings.epochs:
-            raise ValueError("the position lies outside of the run")
-        if position.step:
-            present = len(self.tasks[position.task].train)
-            if self.order.dtype != np.int64 or self.order.ndim != 1 or len(np.unique(self.order)) != len(self.order):
-                raise ValueError("the order of samples is not one")
-            if self.order.min() < 0 or self.order.max() >= present or position.step > self._batches(len(self.order)):
-                raise ValueError("the order of samples is not one of this task")
-
-    def _batches(self, samples: int) -> int:
+    def batches(self, samples: int) -> int:
         """How many batches so many samples make. A lone last sample joins the batch before it: batch statistics of a
         single sample mean nothing."""
         whole, rest = divmod(samples, self.settings.batch_size)
@@ -362,16 +301,10 @@ class Trainer:
         return whole + (rest > 0)
 
     def _steps_in(self, task: Task, epoch: int) -> int:
-        return self._batches(self.sparsifier.samples_in_epoch(task, epoch))
+        return self.batches(self.sparsifier.samples_in_epoch(task, epoch))
 
     def _steps_of(self, task: Task) -> int:
         return sum(self._steps_in(task, epoch) for epoch in range(self.settings.epochs))
-
-
-def _checked(tensor: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    if tensor.shape != shape:
-        raise ValueError(f"an array of shape {tensor.shape} stands where {shape} is expected")
-    return tensor
 
 
 def _union(stream: Stream) -> Task:

@@ -74,4 +74,7 @@ class DataRemoval:
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         for name in ("present", "mistakes", "was_right", "ever_right"):
-            setattr(self, name, state[name].copy())
+            now, then = getattr(self, name), state[name]
+            if then.dtype != now.dtype or then.ndim != 1 or len(then) != len(state["present"]):
+                raise ValueError(f"{name} is not what it should be")
+            setattr(self, name, then.copy())

@@ -98,3 +98,5 @@ class GradientMasks:
         self.layout = self._parameters.layout if unchanged else -1
         prefix = "average."
         self.averages = {key.removeprefix(prefix): state[key].copy() for key in state if key.startswith(prefix)}
+        if any(len(average) != len(self._parameters.index[name]) for name, average in self.averages.items()):
+            raise ValueError("the averages do not fit the weights")

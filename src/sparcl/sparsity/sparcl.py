@@ -203,6 +203,9 @@ class SparCL(Sparsifier, name="sparcl"):
         self.masks.adjustments = int(state["passes"][1])
         self.masks.born = part("born.")
         self.last_gradients = part("last_gradient.")
+        for arrays in (self.masks.born, self.last_gradients):
+            if any(len(array) != len(self.parameters.index[name]) for name, array in arrays.items()):
+                raise ValueError("what is known of the weights does not fit them")
         self.removal.restore(part("removal."))
         if self.gradient_masks is not None:
             self.gradient_masks.restore(part("gradients."))
