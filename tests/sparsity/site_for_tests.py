@@ -42,7 +42,7 @@ class Stage:
         self.sparsifier.begin_run()
         for task in self.tasks[:tasks]:
             self.method.begin_task(task)
-            self.sparsifier.begin_task(task)
+            self.sparsifier.begin_task(Moment(task.index, 0, 0, self.total_steps, self.epochs), task)
             on_epoch(self, task, -1)
             for epoch in range(self.epochs):
                 present = self.sparsifier.samples(task)

@@ -136,7 +136,7 @@ class Trainer:
         position = self.position
         if not position.begun:
             self.method.begin_task(task)
-            self.sparsifier.begin_task(task)
+            self.sparsifier.begin_task(self._moment(), task)
             self._log_sparsity()
             position.begun = True
         while True:

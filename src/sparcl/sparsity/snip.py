@@ -5,6 +5,7 @@ import numpy as np
 from sparcl.data import Task
 from sparcl.sparsity.importance import Probe, mean_gradients
 from sparcl.sparsity.masks import best
+from sparcl.sparsity.moment import Moment
 from sparcl.sparsity.sparsifier import Sparsifier
 
 
@@ -16,8 +17,8 @@ class Snip(Sparsifier, name="snip"):
     def begin_run(self) -> None:
         self.parameters.set_index({layer.name: np.arange(layer.size) for layer in self.sparse_layers})
 
-    def begin_task(self, task: Task) -> None:
-        if task.index > 0 or not self.sparse_layers:
+    def begin_task(self, moment: Moment, task: Task) -> None:
+        if moment.task > 0 or not self.sparse_layers:
             return
         names = [layer.name for layer in self.sparse_layers]
         batches = Probe(self.site).current(task, task.train, self.saliency_batches, single_head=False)

@@ -114,13 +114,13 @@ class SparCL(Sparsifier, name="sparcl"):
     def begin_run(self) -> None:
         self.masks.begin_run()
 
-    def begin_task(self, task: Task) -> None:
+    def begin_task(self, moment: Moment, task: Task) -> None:
         self.removal.begin_task(task)
         self.passes = 0.0
         if not self.moves:
             return
         if self.schedule == "stage_end":
-            self._record(self.masks.begin_task(task))
+            self._record(self.masks.begin_later_task() if moment.task > 0 else None)
         elif self.site.epochs > self.stage_epochs:
             self._record(self.masks.expand(-self.p_official))
 
@@ -150,7 +150,8 @@ class SparCL(Sparsifier, name="sparcl"):
         last = stage == stages - 1
         if self.moves and self.schedule == "stage_end":
             present = task.train.select(self.removal.samples())
-            self._record(self.masks.end_stage(task, present, stage == 0, last, self.passes))
+            expanded = stage == 0 and moment.task > 0
+            self._record(self.masks.end_stage(task, present, expanded, last, self.passes))
         elif self.moves and not last:
             self._record(self.masks.shrink_to(self._official_importance(), 0.0))
             if stage + 1 < stages - 1:

@@ -53,13 +53,15 @@ class TaskAwareMasks:
                 index = best(np.abs(self._parameters.values.dense(layer.name)).ravel(), layer.active())
             self._set({layer.name: index})
 
-    def begin_task(self, task: Task) -> dict[str, Any] | None:
+    def begin_later_task(self) -> dict[str, Any] | None:
         """Room for the new task: random unused weights join for the first stage."""
-        return self.expand(-self._p_inter) if task.index > 0 else None
+        return self.expand(-self._p_inter)
 
-    def end_stage(self, task: Task, samples: Samples, first: bool, last: bool, passes: float) -> dict[str, Any] | None:
-        """`passes`: over batches, in the stage that ends; importance may cost a hundredth of it."""
-        if not self._layers or (last and not (first and task.index > 0)):
+    def end_stage(
+        self, task: Task, samples: Samples, expanded: bool, last: bool, passes: float
+    ) -> dict[str, Any] | None:
+        """`expanded`: the stage had room for a new task. `passes`: over batches, in the stage that ends."""
+        if not self._layers or (last and not expanded):
             return None
         terms = 2 if self._probe.has_buffer() else 1
         batches = capped_importance_batches(self._importance_batches, int(passes), terms)
