@@ -16,7 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-GATES = {"class_il_snapshots": 0.0, "task_il_snapshots": 0.0}
+# Half-way between a good learner and one without replay would already do; these leave more room to the good one's noise.
+GATES = {"class_il_snapshots": 42.0, "task_il_snapshots": 75.0}
 
 
 def run(seed: int, without_replay: bool, out: Path) -> dict[str, float]:

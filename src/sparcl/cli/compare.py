@@ -59,7 +59,8 @@ def print_rows(rows: list[comparison.Row]) -> None:
     table.add_column("run", no_wrap=True)
     table.add_column("seeds", justify="right", no_wrap=True)
     for heading in shown:
-        table.add_column(heading.replace(" raw", "\nraw"), justify="right", no_wrap=True)
+        short = heading.replace(" raw", "\nraw").replace("forgetting", "forgets").replace("seconds", "sec.")
+        table.add_column(short, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(row.name, ",".join(map(str, row.seeds)), *(row.cells[heading] for heading in shown))
     print_table(table)
