@@ -76,6 +76,10 @@ def test_compare_merges_seeds_and_writes_into_a_document(finished_run, tmp_path)
     assert text.endswith("<!-- end here -->\nafter\n")
     assert f"| digits/er | 100 | 0, 5 | {row['Class-IL']} |" in text
     assert "old" not in text
+    changed = tmp_path / "changed"
+    sparcl("run", "digits/er", *QUICK, "--set", "buffer_size=7", "--out", changed)
+    both = [row["name"] for row in json.loads(sparcl("compare", other, changed, "--json").stdout)]
+    assert both == ["digits/er buffer_size=100", "digits/er buffer_size=7"]
     assert refused(sparcl("compare", other, "--into", document, "--section", "there"), "has no section 'there'")
     skipped = sparcl("compare", tmp_path, other, other)
     assert skipped.returncode == 0

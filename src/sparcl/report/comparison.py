@@ -88,16 +88,17 @@ def _measures(directory: RunDirectory) -> dict[str, float | None]:
 def _names(all_settings: list[Settings]) -> list[str]:
     """DATASET/METHOD, and whatever else tells the rows apart."""
     flat = [_flattened(settings.model_dump(mode="json")) for settings in all_settings]
-    names = [short_name(settings) for settings in all_settings]
+    short = [short_name(settings) for settings in all_settings]
+    names = []
     silent = ("dataset", "method.name", "sparsifier.name", "sparsity", "seed", "threads", "data.root", "checkpoint.")
-    for number, name in enumerate(names):
-        alike = [other for other, other_name in zip(flat, names, strict=True) if other_name == name]
+    for name, values in zip(short, flat, strict=True):
+        alike = [other for other, other_name in zip(flat, short, strict=True) if other_name == name]
         differing = [
             key
-            for key in flat[number]
-            if not key.startswith(silent) and any(other.get(key) != flat[number][key] for other in alike)
+            for key in values
+            if not key.startswith(silent) and any(other.get(key) != values[key] for other in alike)
         ]
-        names[number] = name + "".join(f" {key}={flat[number][key]}" for key in differing[:4])
+        names.append(name + "".join(f" {key.removeprefix('method.')}={values[key]}" for key in differing[:4]))
     return names
 
 
