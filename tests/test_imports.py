@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sparcl"
-FREE = {"errors", "files", "generators", "_engine", ""}  # used by everyone
+FREE = {"errors", "files", "generators", "options", "_engine", ""}  # used by everyone
 ALLOWED = {
     "data": set(),
     "metrics": set(),

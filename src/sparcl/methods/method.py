@@ -12,7 +12,7 @@ A method is a class with a name, its hyper-parameters as annotated attributes, a
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from sparcl.generators import Generators
 from sparcl.methods.batch import Batch
 from sparcl.methods.losses import Loss, cross_entropy
 from sparcl.network import Logits, Network, Sgd
+from sparcl.options import declared_options, set_options
 
 METHODS: dict[str, type["Method"]] = {}
 
@@ -75,8 +76,7 @@ class Method(ABC):
             METHODS[name] = cls
 
     def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
-        for key, value in hyperparameters.items():
-            setattr(self, key, value)
+        set_options(self, hyperparameters)
         self.workplace = workplace
         self.network = workplace.network
         self.optimizer = self._new_optimizer()
@@ -132,13 +132,9 @@ class Method(ABC):
         return Sgd(self.network.parameters, self.learning_rate, weight_decay=self.weight_decay)
 
     @classmethod
-    def hyperparameters(cls) -> dict[str, tuple[type, Any]]:
+    def hyperparameters(cls) -> dict[str, tuple[Any, Any]]:
         """Name, type and default of every hyper-parameter."""
-        return {
-            key: (hint, getattr(cls, key))
-            for key, hint in get_type_hints(cls, include_extras=True).items()
-            if get_origin(hint) is not ClassVar and hint is not ClassVar
-        }
+        return declared_options(cls)
 
     @classmethod
     def tuned_for(cls, dataset: str, buffer_size: int) -> dict[str, float]:

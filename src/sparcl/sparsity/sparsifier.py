@@ -13,7 +13,7 @@ A sparsifier changes only which weights are active (`parameters.set_index`), whi
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_origin, get_type_hints
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from sparcl.generators import Generators
 from sparcl.methods import Batch, Method
 from sparcl.methods.method import GradientWatcher
 from sparcl.network import Logits, Network
+from sparcl.options import declared_options, set_options
 from sparcl.sparsity.layers import Distribution, Layer, sparse_layers
 from sparcl.sparsity.moment import Moment
 
@@ -59,8 +60,7 @@ class Sparsifier(GradientWatcher):
             SPARSIFIERS[name] = cls
 
     def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
-        for key, value in options.items():
-            setattr(self, key, value)
+        set_options(self, options)
         self.site = site
         self.parameters = site.network.parameters
         self.sparse_layers: list[Layer] = []
@@ -111,11 +111,7 @@ class Sparsifier(GradientWatcher):
     @classmethod
     def options(cls) -> dict[str, tuple[Any, Any]]:
         """Name, type and default of every option."""
-        return {
-            key: (hint, getattr(cls, key))
-            for key, hint in get_type_hints(cls, include_extras=True).items()
-            if get_origin(hint) is not ClassVar and hint is not ClassVar
-        }
+        return declared_options(cls)
 
 
 class Dense(Sparsifier, name="none"):

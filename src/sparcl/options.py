@@ -1,0 +1,21 @@
+"""Classes that are chosen by name and take options: methods and sparsifiers.
+
+The options of a class are its annotated attributes and those of its bases, with their defaults, except class variables.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, get_origin, get_type_hints
+
+
+def declared_options(owner: type) -> dict[str, tuple[Any, Any]]:
+    """Name, type (with its bounds, if annotated) and default of every option."""
+    return {
+        name: (hint, getattr(owner, name))
+        for name, hint in get_type_hints(owner, include_extras=True).items()
+        if get_origin(hint) is not ClassVar and hint is not ClassVar
+    }
+
+
+def set_options(owner: object, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(owner, name, value)
