@@ -4,7 +4,14 @@ The options of a class are its annotated attributes and those of its bases, with
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, get_origin, get_type_hints
+
+from pydantic import Field
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 def declared_options(owner: type) -> dict[str, tuple[Any, Any]]:

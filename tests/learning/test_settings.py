@@ -78,6 +78,12 @@ def test_every_mistake_gets_one_line(change, expected):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("change", ["cutoff=0", "stage_epochs=0", "rho=1", "q=-0.1", "gradient_interval=0"])
+def test_options_of_a_sparsifier_have_bounds(change):
+    with pytest.raises(SparclError, match="is wrong"):
+        settings_of("digits/sparcl-derpp-90", f"sparsifier.{change}")
+
+
 @pytest.mark.parametrize("content", [b"epochs = ", b"\xff\xfe", b"seed = 1\n", b"method = 3\n"])
 def test_a_bad_file_gets_one_line(tmp_path, content):
     path = tmp_path / "bad.toml"

@@ -29,10 +29,11 @@ HELP = """Learn a stream of tasks, one after another, and report what is remembe
 PRESET is DATASET/METHOD (see `sparcl presets`) or a TOML file with settings.
 
 \b
-sparcl run digits/derpp                              # embedded data, some seconds
-sparcl run cifar10/er --protocol reduced             # half an hour on two cores
+sparcl run digits/derpp                     # embedded data, some seconds
+sparcl run digits/sparcl-derpp-90           # sparse: 9 of 10 weights absent
+sparcl run cifar10/er --protocol reduced    # half an hour on two cores
 sparcl run digits/derpp --set seed=7 --set method.alpha=0.2
-sparcl run --resume runs/digits-derpp                # go on after Ctrl-C or a power cut
+sparcl run --resume runs/digits-derpp-seed0 # after Ctrl-C or a power cut
 """
 
 

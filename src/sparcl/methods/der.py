@@ -6,12 +6,13 @@ from sparcl.methods.batch import Batch
 from sparcl.methods.losses import logit_mse
 from sparcl.methods.rehearsal import Rehearsal
 from sparcl.network import Logits
+from sparcl.options import NotNegative
 
 
 class DarkExperienceReplay(Rehearsal, name="der"):
     """CE(batch) + alpha * MSE(logits now, logits stored)."""
 
-    alpha: float = 0.3
+    alpha: NotNegative = 0.3
 
     keeps_logits: ClassVar[bool] = True
     tuned = {

@@ -6,13 +6,14 @@ from sparcl.methods.batch import Batch
 from sparcl.methods.losses import cross_entropy, logit_mse
 from sparcl.methods.rehearsal import Rehearsal
 from sparcl.network import Logits
+from sparcl.options import NotNegative
 
 
 class DarkExperienceReplayPlusPlus(Rehearsal, name="derpp"):
     """CE(batch) + alpha * MSE(logits of replay A) + beta * CE(replay B), two independent draws, three forwards."""
 
-    alpha: float = 0.1
-    beta: float = 0.5
+    alpha: NotNegative = 0.1
+    beta: NotNegative = 0.5
 
     keeps_logits: ClassVar[bool] = True
     replay_passes: ClassVar[int] = 2

@@ -1,20 +1,18 @@
 """Experience Replay (Rolnick et al., 2019; Riemer et al., 2019)."""
 
-from typing import Annotated
-
 import numpy as np
-from pydantic import Field
 
 from sparcl.methods.batch import Batch
 from sparcl.methods.losses import cross_entropy, joined
 from sparcl.methods.rehearsal import Rehearsal
 from sparcl.network import Logits
+from sparcl.options import Positive
 
 
 class ExperienceReplay(Rehearsal, name="er"):
     """One forward over the batch and a replayed batch together; mean cross-entropy over both."""
 
-    learning_rate: Annotated[float, Field(gt=0)] = 0.1
+    learning_rate: Positive = 0.1
 
     tuned = {
         "cifar10": {200: {"learning_rate": 0.1}, 500: {"learning_rate": 0.1}},

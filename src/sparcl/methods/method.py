@@ -12,18 +12,17 @@ A method is a class with a name, its hyper-parameters as annotated attributes, a
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from sparcl.data import Augmentation, Task
 from sparcl.generators import Generators
 from sparcl.methods.batch import Batch
 from sparcl.methods.losses import Loss, cross_entropy
 from sparcl.network import Logits, Network, Sgd
-from sparcl.options import declared_options, set_options
+from sparcl.options import NotNegative, Positive, declared_options, set_options
 
 METHODS: dict[str, type["Method"]] = {}
 
@@ -56,8 +55,8 @@ class Workplace:
 class Method(ABC):
     """Hyper-parameters are the annotated attributes of the class and its bases; the settings give their values."""
 
-    learning_rate: Annotated[float, Field(gt=0)] = 0.03
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    learning_rate: Positive = 0.03
+    weight_decay: NotNegative = 0.0
     single_head: bool = False
 
     #: Hyper-parameters found best, by data set and buffer size; the nearest size given is taken.

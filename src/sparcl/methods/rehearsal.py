@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from sparcl.data import Task
 from sparcl.methods.buffer import Replay, ReservoirBuffer
 from sparcl.methods.method import Method, Workplace
+from sparcl.options import AtLeastOne
 
 
 class Rehearsal(Method):
     """Gives a method `self.buffer` (false while empty) and `self.replay()`."""
 
-    replay_from_task: int = 1
+    replay_from_task: AtLeastOne = 1
 
     replay_passes: ClassVar[int] = 1
     #: True if the buffer also keeps the logits of the training forward.

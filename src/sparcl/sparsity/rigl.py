@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 
 from sparcl.methods import Batch
 from sparcl.network import Logits
+from sparcl.options import AtLeastOne, Positive, Share
 from sparcl.sparsity.masks import best, random_mask
 from sparcl.sparsity.moment import Moment
 from sparcl.sparsity.sparsifier import Site, Sparsifier
 
 
 class RigL(Sparsifier, name="rigl"):
-    interval: int = 100
-    drop_fraction: float = 0.3
-    stop: float = 0.75
+    interval: AtLeastOne = 100
+    drop_fraction: Share = 0.3
+    stop: Positive = 0.75
 
     def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
         super().__init__(site, options)

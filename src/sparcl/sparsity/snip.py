@@ -3,6 +3,7 @@
 import numpy as np
 
 from sparcl.data import Task
+from sparcl.options import AtLeastOne
 from sparcl.sparsity.importance import Probe, mean_gradients
 from sparcl.sparsity.masks import best
 from sparcl.sparsity.moment import Moment
@@ -12,7 +13,7 @@ from sparcl.sparsity.sparsifier import Sparsifier
 class Snip(Sparsifier, name="snip"):
     """The saliency is measured on batches of the first task, the only data there is at initialisation."""
 
-    saliency_batches: int = 16
+    saliency_batches: AtLeastOne = 16
 
     def begin_run(self) -> None:
         self.parameters.set_index({layer.name: np.arange(layer.size) for layer in self.sparse_layers})

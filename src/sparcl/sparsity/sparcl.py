@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sparcl.data import Task
 from sparcl.methods import Batch
 from sparcl.network import Logits
+from sparcl.options import AtLeastOne, NotNegative, Share
 from sparcl.sparsity.ddr import DataRemoval, RemovalScore
 from sparcl.sparsity.dgm import GradientMasks, GradientScore
 from sparcl.sparsity.layers import sparse_layers
@@ -48,26 +49,26 @@ class SparCL(Sparsifier, name="sparcl"):
     ddr: bool = True
     dgm: bool = True
 
-    stage_epochs: int = 5
-    alpha: float = 0.5
-    beta: float = 1.0
-    importance_batches: int = 16
+    stage_epochs: AtLeastOne = 5
+    alpha: NotNegative = 0.5
+    beta: NotNegative = 1.0
+    importance_batches: AtLeastOne = 16
 
-    p_inter: float = 0.01
-    p_intra: float = 0.005
-    p_official: float = 0.01
+    p_inter: Share = 0.01
+    p_intra: Share = 0.005
+    p_official: Share = 0.01
     initial_mask: Literal["random", "magnitude"] = "random"
     schedule: Literal["stage_end", "epoch_start"] = "stage_end"
 
-    rho: float = 0.3
-    cutoff: int = 4
+    rho: Share = 0.3
+    cutoff: AtLeastOne = 4
     one_shot: bool = False
     removal_score: RemovalScore = "misclassifications"
 
-    q: float | None = None  # None: the paper's, for the nearest of its sparsities
-    gradient_interval: int = 30
+    q: Share | None = None  # None: the paper's, for the nearest of its sparsities
+    gradient_interval: AtLeastOne = 30
     gradient_score: GradientScore = "cgi"
-    gradient_average: float = 0.0
+    gradient_average: Share = 0.0
 
     def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
         super().__init__(site, options)
