@@ -144,12 +144,27 @@ def test_damaged_run_directories_get_one_line(tmp_path):
         assert refused(sparcl("run", "--resume", tmp_path))
 
 
+HIDE_VERSION = """
+def version(name):
+    if name == "torch":
+        raise m.PackageNotFoundError(name)
+    return installed(name)
+m.version = version
+"""
+
+
 def test_without_torch_it_says_how_to_install_it(tmp_path):
     hide = "import sys; sys.modules['torch'] = None; import importlib.util as u; find = u.find_spec\n"
     hide += "u.find_spec = lambda name, *rest: None if name == 'torch' else find(name, *rest)\n"
     code = hide + "from sparcl.cli.main import main; main()"
     command = [sys.executable, "-c", code, "run", "digits/er", "--out", str(tmp_path / "run")]
     assert refused(subprocess.run(command, capture_output=True, text=True, check=False), "sparcl-edge[torch]")
+    # The same line in doctor's report, where square brackets could be taken for markup.
+    report = code.replace(
+        "from sparcl.cli", "import importlib.metadata as m; installed = m.version\n" + HIDE_VERSION + "from sparcl.cli"
+    )
+    doctor = subprocess.run([sys.executable, "-c", report, "doctor"], capture_output=True, text=True, check=False)
+    assert "sparcl-edge[torch]" in doctor.stdout
 
 
 def test_a_loss_that_explodes_stops_the_run_with_advice(tmp_path):

@@ -22,7 +22,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the same 
     if as_json:
         print(json.dumps(found))
         return
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     packages = ", ".join(f"{name} {version or 'not installed'}" for name, version in found["packages"].items())
     console.print(f"sparcl {found['sparcl']}, Python {found['python']}, {found['system']}")
     console.print(f"processor        {found['processor']}, {found['cores']} cores")
