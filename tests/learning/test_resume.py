@@ -27,6 +27,7 @@ DRIVER = textwrap.dedent(
     import sparcl.learning.checkpoints as checkpoints
     from sparcl import files
     from sparcl.cli import main
+    from sparcl.learning import run_directory
     from sparcl.learning.evaluation import Evaluator
     from sparcl.learning.trainer import Trainer
 
@@ -57,7 +58,7 @@ DRIVER = textwrap.dedent(
     if moment == "snapshot": die_on(Trainer, "_snapshot_if_due", before=False)
     if moment == "checkpoint": save_file = checkpoints.save_file; checkpoints.save_file = half_a_checkpoint
     if moment == "rename": die_on(files, "sync", before=True)
-    if moment == "finish": die_on(files, "write_json", before=False)
+    if moment == "finish": die_on(run_directory, "write_json", before=False)
     main.main()
     """
 )
@@ -80,6 +81,7 @@ def run_and_kill(moment, count, *arguments):
         ("rename", 22),
         ("evaluation", 5),
         ("snapshot", 33),
+        ("finish", 3),  # settings, environment and costs are written, the result is not
     ],
 )
 def test_killed_at_any_moment_and_resumed(tmp_path, uninterrupted, moment, count):

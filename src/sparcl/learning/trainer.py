@@ -105,8 +105,7 @@ class Trainer:
 
     def run(self) -> dict[str, Any]:
         """Learn every task (from where the newest checkpoint stands) and return the result."""
-        log = MetricsLog(self.directory.path / "metrics.jsonl")
-        self.log = log
+        self.log = MetricsLog(self.directory.path / "metrics.jsonl")
         try:
             if not self._resume():
                 self.sparsifier.begin_run()
@@ -119,7 +118,7 @@ class Trainer:
                 self._checkpoint()
                 raise
         finally:
-            log.close()
+            self.log.close()
         result = {kind: {**matrix.summary(), **matrix.to_json()} for kind, matrix in self.accuracy.items()}
         costs = {
             "seconds": self.clock.seconds,

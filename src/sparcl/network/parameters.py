@@ -19,6 +19,14 @@ from sparcl.graph import Graph, ParameterSpec
 Index = NDArray[np.int64]  # sorted positions
 
 
+def find(wanted: Index, index: Index) -> tuple[NDArray[np.bool_], Index]:
+    """For each wanted position: whether it is in the (sorted) index, and if so at which place."""
+    if not len(index):
+        return np.zeros(len(wanted), bool), np.zeros(len(wanted), np.int64)
+    places = np.minimum(np.searchsorted(index, wanted), len(index) - 1)
+    return index[places] == wanted, places
+
+
 class FlatStore:
     """Named blocks in one flat array; the blocks named in `index` hold only the positions listed there."""
 
@@ -63,13 +71,9 @@ class FlatStore:
         for name in self:
             if name not in moved.index:
                 moved[name][...] = self.dense(name)
-            elif name in self.index and len(index[name]) == len(self.index[name]) == 0:
-                continue
             elif name in self.index:
-                places = np.searchsorted(self.index[name], index[name])
-                places[places == len(self.index[name])] = 0
-                kept = self.index[name][places] == index[name] if len(self.index[name]) else np.zeros(len(places), bool)
-                moved[name][kept] = self[name][places[kept]]
+                stayed, places = find(index[name], self.index[name])
+                moved[name][stayed] = self[name][places[stayed]]
             else:
                 moved[name][...] = self.dense(name).ravel()[index[name]]
         return moved

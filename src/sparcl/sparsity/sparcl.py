@@ -154,7 +154,7 @@ class SparCL(Sparsifier, name="sparcl"):
             expanded = stage == 0 and moment.task > 0
             self._record(self.masks.end_stage(task, present, expanded, last, self.passes))
         elif self.moves and not last:
-            self._record(self.masks.shrink_to(self._official_importance(), 0.0))
+            self._record(self.masks.shrink_back(self._official_importance()))
             if stage + 1 < stages - 1:
                 self._record(self.masks.expand(-self.p_official))
         if not last:

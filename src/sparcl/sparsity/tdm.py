@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparcl.data import Samples, Task
 from sparcl.metrics.schedule import capped_importance_batches
-from sparcl.network.parameters import Index
+from sparcl.network.parameters import Index, find
 from sparcl.sparsity.importance import Probe, mean_gradients, weighted_sum
 from sparcl.sparsity.layers import Layer
 from sparcl.sparsity.masks import best, grow_randomly, random_mask, shrink
@@ -83,13 +83,11 @@ class TaskAwareMasks:
         self._set({layer.name: self._grown(layer, before[layer.name], offset) for layer in self._layers})
         return self._record("expand", before, 0)
 
-    def shrink_to(self, importance: dict[str, NDArray[Any]], offset: float) -> dict[str, Any]:
+    def shrink_back(self, importance: dict[str, NDArray[Any]]) -> dict[str, Any]:
+        """Take back a growth: the least important go until the sparsity is what it shall be."""
         before = dict(self._parameters.index)
         self._set(
-            {
-                layer.name: shrink(before[layer.name], importance[layer.name], layer.active(offset))
-                for layer in self._layers
-            }
+            {layer.name: shrink(before[layer.name], importance[layer.name], layer.active()) for layer in self._layers}
         )
         return self._record("shrink", before, 0)
 
@@ -109,9 +107,7 @@ class TaskAwareMasks:
         for name, positions in index.items():
             born = np.full(len(positions), self.adjustments, np.int32)
             if name in self.born:
-                old = self._parameters.index[name]
-                places = np.minimum(np.searchsorted(old, positions), len(old) - 1)
-                stayed = old[places] == positions if len(old) else np.zeros(len(positions), bool)
+                stayed, places = find(positions, self._parameters.index[name])
                 born[stayed] = self.born[name][places[stayed]]
             self.born[name] = born
         self._parameters.set_index(index)
