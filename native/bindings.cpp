@@ -1,9 +1,7 @@
 // The Python module sparcl._engine. It checks every size and index, releases the GIL, and calls a kernel: no logic
 // here.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
+#include "bindings.h"
+
 #include <omp.h>
 
 #include <optional>
@@ -11,21 +9,15 @@
 #include <vector>
 
 #include "dispatch.h"
-#include "nanobind/stl/optional.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using sparcl::Array;
+using sparcl::require;
 
 namespace {
 
-template <typename T, int Dimensions>
-using Array = nb::ndarray<T, nb::ndim<Dimensions>, nb::c_contig, nb::device::cpu>;
-
 int thread_count = omp_get_num_procs();
-
-void require(bool condition, const char* message) {
-  if (!condition) throw nb::value_error(message);
-}
 
 void augment(Array<const uint8_t, 4> images, Array<const int64_t, 1> positions, Array<const int32_t, 2> shifts,
              Array<const uint8_t, 1> flips, Array<const float, 1> mean, Array<const float, 1> scale,
@@ -87,6 +79,7 @@ NB_MODULE(_engine, module) {
         return names;
       },
       "The instruction sets this processor can run, oldest first.");
+  module.def("lanes", [] { return sparcl::kernels().lanes; }, "How many images a vector of the engine holds.");
   module.def("threads", [] { return thread_count; }, "How many threads a kernel uses.");
   module.def(
       "set_threads",
@@ -100,4 +93,5 @@ NB_MODULE(_engine, module) {
              "Crop, flip and normalise stored uint8 images into a float32 batch.");
   module.def("sgd", &sgd, "values"_a.noconvert(), "gradients"_a.noconvert(), "velocity"_a.none(), "learning_rate"_a,
              "momentum"_a, "weight_decay"_a, "One step of gradient descent in place; clears the gradients.");
+  sparcl::bind_engine(module);
 }

@@ -1,6 +1,10 @@
 // All kernels for one instruction set: compiled once per set with SPARCL_ISA naming it (see CMakeLists.txt).
 #include "kernels.h"
 
+#include <omp.h>
+
+#include "vector.h"
+
 #define SPARCL_JOIN_(a, b) a##b
 #define SPARCL_JOIN(a, b) SPARCL_JOIN_(a, b)
 #define SPARCL_TEXT_(a) #a
@@ -10,11 +14,33 @@ namespace sparcl {
 namespace {
 
 #include "augment.inc"
+#include "combine.inc"
+#include "conv.inc"
+#include "conv_weight.inc"
+#include "linear.inc"
+#include "pack.inc"
+#include "pool.inc"
 #include "sgd.inc"
 
 }  // namespace
 
 extern const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA);
-const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA) = {SPARCL_TEXT(SPARCL_ISA), augment, sgd};
+const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA) = {SPARCL_TEXT(SPARCL_ISA),
+                                                       lanes,
+                                                       accumulators,
+                                                       augment,
+                                                       sgd,
+                                                       convolve,
+                                                       weight_gradient,
+                                                       combine,
+                                                       combine_backward,
+                                                       max_pool,
+                                                       max_pool_backward,
+                                                       average_pool,
+                                                       average_pool_backward,
+                                                       linear,
+                                                       linear_backward,
+                                                       pack,
+                                                       unpack};
 
 }  // namespace sparcl

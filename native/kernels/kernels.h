@@ -1,10 +1,14 @@
 // The kernels of the engine as plain functions behind one table. Each instruction set provides its own table.
 //
 // Rules for code behind this header (native/kernels/*):
-//   * plain pointers and sizes, checked by the caller (native/bindings.cpp);
+//   * plain pointers and sizes, checked by the caller (native/engine/, native/bindings.cpp);
 //   * no std:: templates: the linker merges their weak symbols between instruction sets, and an AVX-512 copy could end
-//   up
-//     running on a machine without AVX-512.
+//     up running on a machine without AVX-512.
+//
+// Activations and their gradients ("maps") lie in memory as [batch block][channel][row][column][lane]: a block holds as
+// many images as a vector has lanes, so that moving by a pixel is moving by a whole vector and no kernel shuffles at
+// the edges of images. A padded map has one column of zeros after each row, which is also the column before the next
+// row; one pixel of zeros stands before the whole map. Rows above and below are never read.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +35,176 @@ struct SgdStep {
   float learning_rate, momentum, weight_decay;
 };
 
+// The extent of a map. `row` and `plane` are the distances, in pixels, between rows and between channels.
+struct Extent {
+  int32_t channels, height, width, row, plane;
+  int64_t block() const { return static_cast<int64_t>(channels) * plane; }  // pixels of one batch block
+};
+
+// The images of a batch: blocks of `lanes` images, of which the last may hold fewer.
+struct Batch {
+  int32_t images, blocks;
+};
+
+// One entry of a sparse weight: where its input lies, in floats from the tile's origin (tap shift included), and
+// itself.
+struct Entry {
+  int32_t offset;
+  float weight;
+};
+
+// A sparse weight in the order in which a convolution reads it:
+//   [block of input channels][output channel][tap][input channel]
+// Taps are the nine shifts of a 3x3 window in reading order; those above the centre (0..2) fall away at the top of an
+// image, those below (6..8) at the bottom. `starts[(block * outputs + output) * 9 + tap]` is where a tap's entries
+// begin; one more number closes the list.
+struct EntryList {
+  int32_t blocks, outputs;
+  const int32_t* starts;
+};
+
+// A rectangle of output pixels computed at once, in registers. `shape` indexes tile_shapes; `edges` tells at which
+// edges of the image it lies (bits of Edge).
+struct Tile {
+  int16_t row, column;
+  uint8_t shape, edges;
+};
+
+enum Edge : uint8_t { top = 1, bottom = 2, left = 4, right = 8 };
+
+struct TileShape {
+  int32_t rows, columns;
+};
+constexpr int tile_shape_count = 8;
+constexpr TileShape tile_shapes[tile_shape_count] = {{1, 1}, {1, 2}, {1, 4}, {1, 8}, {1, 16}, {2, 4}, {2, 8}, {4, 4}};
+
+// y (+)= weight * x over all tiles of the output; also the data gradient, with the weight transposed.
+struct Convolution {
+  const float* x;
+  float* y;  // the pixel that belongs to tile position (0, 0)
+  EntryList list;
+  const Entry* entries;
+  const Tile* tiles;
+  int32_t tile_count;
+  int32_t splits;         // the output channels are split into so many ranges,
+  const int32_t* ranges;  // [splits + 1], for more parallel work
+  int32_t blocks;         // of the batch
+  int64_t x_block, y_block, y_plane;
+  int64_t x_row, y_row;  // all in floats
+  int32_t x_step;        // pixels between the inputs of neighbouring outputs: the stride
+  int32_t y_step;  // pixels between neighbouring outputs: 2 when a data gradient of stride 2 fills every other one
+  bool accumulate;
+};
+
+// gradient[i] (+)= sum over images and output pixels of dy * x, for each entry i of the list.
+struct WeightGradient {
+  const float* x;
+  const float* dy;
+  EntryList list;
+  const int32_t* offsets;  // one an entry, as in Entry
+  float* sums;             // [threads, if over the batch, else 1][entries], overwritten
+  int64_t entries;
+  int32_t tile_rows, tile_columns;
+  int32_t height, width;  // of the output
+  int32_t blocks;         // of the batch
+  int64_t x_block, dy_block, dy_plane;
+  int64_t x_row, dy_row;
+  int32_t x_step;
+  int32_t input_height, input_width;
+  bool padded;      // the input has a zero column, so left and right need no care
+  bool over_batch;  // threads share the batch blocks (each sums into its own copy), else the output channels
+};
+
+// Batch normalisation (or a bias) of one operand of Combine.
+struct Norm {
+  const float* weight;  // null: no scale, a mere bias
+  const float* bias;    // null: the operand is taken as it is
+  float* running_mean;  // null for a mere bias
+  float* running_var;
+  float* state;  // [4][channels]: mean, 1/deviation, scale, shift of this pass, kept for the backward pass
+  float* d_weight;
+  float* d_bias;
+};
+
+// out = relu(norm(a) + norm(b)): everything between two convolutions. b and relu are optional.
+struct Combine {
+  const float* a;
+  const float* b;  // null: only one operand
+  float* out;
+  uint16_t* positive;  // null: no ReLU; else one bit an element, for the backward pass (may be null in inference)
+  Norm norm_a, norm_b;
+  Extent extent;
+  Batch batch;
+  bool relu;
+  bool training;  // use and follow the batch's statistics
+  float momentum, epsilon;
+};
+
+// The backward pass through ReLU and the norm of one operand.
+struct CombineBackward {
+  float* d_out;
+  const float* operand;      // input of the norm; null without batch norm
+  float* d_operand;          // may be d_out itself
+  const uint16_t* positive;  // null: the gate was applied before (or there is none)
+  bool write_gated;          // put the gated gradient back into d_out, for the other operand
+  bool accumulate;           // add to d_operand
+  Norm norm;
+  Extent extent;
+  Batch batch;
+  bool training;
+};
+
+struct Pool {
+  const float* x;
+  float* y;
+  const float* dy;
+  float* dx;
+  Extent in, out;
+  Batch batch;
+  int32_t kernel;
+};
+
+struct Linear {
+  const float* x;  // [blocks][features][lane]
+  float* y;        // [blocks][classes][lane]
+  const float* dy;
+  float* dx;
+  const float* weight;  // [classes][features]
+  const float* bias;
+  float* d_weight;
+  float* d_bias;
+  int32_t features, outputs;
+  int64_t x_block, y_block, x_plane, y_plane;
+  Batch batch;
+};
+
+// Between [image][channel][height][width] and a map.
+struct Packing {
+  const float* plain_in;
+  float* plain_out;
+  float* map;
+  Extent extent;
+  Batch batch;
+};
+
 struct KernelTable {
   const char* name;
+  int lanes;
+  int accumulators;  // how many pixels a tile should have
   void (*augment)(const Augmentation&, int threads);
   void (*sgd)(const SgdStep&, int threads);
+  void (*convolve)(const Convolution&, int threads);
+  void (*weight_gradient)(const WeightGradient&, int threads);
+  void (*combine)(const Combine&, int threads);
+  void (*combine_backward)(const CombineBackward&, int threads);
+  void (*max_pool)(const Pool&, int threads);
+  void (*max_pool_backward)(const Pool&, int threads);
+  void (*average_pool)(const Pool&, int threads);
+  void (*average_pool_backward)(const Pool&, int threads);
+  void (*linear)(const Linear&, int threads);
+  void (*linear_backward)(const Linear&, int threads);
+  void (*pack)(const Packing&, int threads);
+  void (*unpack)(const Packing&, int threads);
 };
 
 }  // namespace sparcl

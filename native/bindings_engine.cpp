@@ -1,0 +1,223 @@
+// The classes Engine, Program and Arena of sparcl._engine. Sizes of arrays are checked here, everything else in
+// engine/.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "dispatch.h"
+#include "engine/program.h"
+
+namespace sparcl {
+namespace {
+
+using namespace nb::literals;
+using ExtentTuple = std::tuple<int, int, int, int, int>;  // channels, height, width, row, plane
+
+Extent extent_of(const ExtentTuple& t) {
+  return {std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t), std::get<4>(t)};
+}
+
+Op op_of(const std::string& name) {
+  static const std::map<std::string, Op> ops = {
+      {"pack", Op::pack},
+      {"convolve", Op::convolve},
+      {"combine", Op::combine},
+      {"max_pool", Op::max_pool},
+      {"average_pool", Op::average_pool},
+      {"linear", Op::linear},
+      {"unpack", Op::unpack},
+      {"pack_gradient", Op::pack_gradient},
+      {"linear_backward", Op::linear_backward},
+      {"average_pool_backward", Op::average_pool_backward},
+      {"max_pool_backward", Op::max_pool_backward},
+      {"combine_backward", Op::combine_backward},
+      {"data_gradient", Op::data_gradient},
+      {"weight_gradient", Op::weight_gradient},
+  };
+  const auto found = ops.find(name);
+  require(found != ops.end(), "there is no such operation");
+  return found->second;
+}
+
+using FloatArray = Array<float, 1>;
+using DenseGradients = std::map<int, FloatArray>;
+
+Arrays arrays_of(const Program& program, Array<const float, 1> values, FloatArray gradients, FloatArray statistics) {
+  const FlatSizes sizes = program.engine().sizes();
+  require(program.engine().bound(), "the layers are not bound to the parameters");
+  require(static_cast<int64_t>(values.shape(0)) == sizes.values &&
+              static_cast<int64_t>(gradients.shape(0)) == sizes.values &&
+              static_cast<int64_t>(statistics.shape(0)) == sizes.statistics,
+          "the flat arrays are not those the layers were bound to");
+  return {nullptr, nullptr, nullptr, values.data(), gradients.data(), statistics.data(), {}};
+}
+
+void check_arena(const Program& program, const Arena& arena) {
+  require(arena.size() >= program.spec().arena, "the arena is too small for this program");
+}
+
+constexpr float epsilon = 1e-5f;
+
+void forward(Program& program, Arena& arena, Array<const float, 4> images, Array<float, 2> logits,
+             Array<const float, 1> values, FloatArray gradients, FloatArray statistics, bool training, float momentum,
+             bool refresh, bool backward_follows, int threads) {
+  Arrays arrays = arrays_of(program, values, gradients, statistics);
+  check_arena(program, arena);
+  const Extent in = program.input(), out = program.output();
+  require(static_cast<int>(images.shape(0)) == program.spec().images &&
+              static_cast<int>(images.shape(1)) == in.channels && static_cast<int>(images.shape(2)) == in.height &&
+              static_cast<int>(images.shape(3)) == in.width,
+          "the images do not fit the program");
+  require(
+      static_cast<int>(logits.shape(0)) == program.spec().images && static_cast<int>(logits.shape(1)) == out.channels,
+      "the logits do not fit the program");
+  require(threads >= 1, "at least one thread is needed");
+  arrays.images = images.data();
+  arrays.logits = logits.data();
+  nb::gil_scoped_release release;
+  if (refresh) program.engine().refresh(arrays.values, backward_follows, threads);
+  program.forward(arena, arrays, {training, momentum, epsilon, threads});
+}
+
+void backward(Program& program, Arena& arena, Array<const float, 2> d_logits, Array<const float, 1> values,
+              FloatArray gradients, FloatArray statistics, bool training, const DenseGradients& dense, int threads) {
+  Arrays arrays = arrays_of(program, values, gradients, statistics);
+  check_arena(program, arena);
+  require(static_cast<int>(d_logits.shape(0)) == program.spec().images &&
+              static_cast<int>(d_logits.shape(1)) == program.output().channels,
+          "the gradients do not fit the program");
+  require(threads >= 1, "at least one thread is needed");
+  for (const auto& [layer, array] : dense) {
+    require(layer >= 0 && layer < program.engine().convolutions() &&
+                static_cast<int64_t>(array.shape(0)) == program.engine().convolution(layer).shape().weights(),
+            "a dense gradient does not fit its weight");
+    arrays.dense_gradients[layer] = array.data();
+  }
+  arrays.d_logits = d_logits.data();
+  nb::gil_scoped_release release;
+  program.backward(arena, arrays, {training, 0.0f, epsilon, threads});
+}
+
+// Runs the steps of one kind over and over, for benchmarks and the tuner: their inputs are whatever the arena holds.
+void run_steps(Program& program, Arena& arena, const std::vector<int>& steps, Array<const float, 1> values,
+               FloatArray gradients, FloatArray statistics, int threads) {
+  const Arrays arrays = arrays_of(program, values, gradients, statistics);
+  check_arena(program, arena);
+  require(threads >= 1, "at least one thread is needed");
+  for (int step : steps) {
+    require(step >= 0 && step < static_cast<int>(program.spec().steps.size()), "there is no such step");
+    const Op op = program.spec().steps[step].op;
+    require(op != Op::pack && op != Op::unpack && op != Op::pack_gradient, "this step needs arrays from outside");
+  }
+  nb::gil_scoped_release release;
+  for (int step : steps) program.run_step(step, arena, arrays, {true, 0.0f, epsilon, threads});
+}
+
+}  // namespace
+
+void bind_engine(nb::module_& module) {
+  nb::class_<Engine>(module, "Engine", "The convolutions, norms and linear layers of a network.")
+      .def("__init__", [](Engine* self) { new (self) Engine(kernels()); })
+      .def(
+          "add_convolution",
+          [](Engine& self, int kernel, int stride, const ExtentTuple& in, const ExtentTuple& out) {
+            const Extent from = extent_of(in), to = extent_of(out);
+            return self.add_convolution(
+                {to.channels, from.channels, kernel, stride, from, to, from.row > from.width, to.row > to.width});
+          },
+          "kernel"_a, "stride"_a, "input"_a, "output"_a)
+      .def("add_norm", &Engine::add_norm, "channels"_a, "normalises"_a)
+      .def("add_linear", &Engine::add_linear, "features"_a, "outputs"_a)
+      .def(
+          "set_sizes", [](Engine& self, int64_t values, int64_t statistics) { self.set_sizes({values, statistics}); },
+          "values"_a, "statistics"_a)
+      .def(
+          "bind_convolution",
+          [](Engine& self, int layer, int64_t offset, Array<const int64_t, 1> positions,
+             std::optional<Array<const int64_t, 1>> places) {
+            require(!places || places->shape(0) == positions.shape(0), "positions and places differ in length");
+            self.bind_convolution(layer, offset, positions.data(), static_cast<int64_t>(positions.shape(0)),
+                                  places ? places->data() : nullptr);
+          },
+          "layer"_a, "offset"_a, "positions"_a.noconvert(), "places"_a.none() = nb::none())
+      .def("move_convolution", &Engine::move_convolution, "layer"_a, "offset"_a)
+      .def("bind_norm", &Engine::bind_norm, "layer"_a, "weight"_a, "bias"_a, "mean"_a, "variance"_a)
+      .def("bind_linear", &Engine::bind_linear, "layer"_a, "weight"_a, "bias"_a)
+      .def(
+          "set_updated",
+          [](Engine& self, int layer, std::optional<Array<const int64_t, 1>> chosen) {
+            if (chosen) {
+              self.set_updated(layer, chosen->data(), static_cast<int64_t>(chosen->shape(0)));
+            } else {
+              self.clear_updated(layer);
+            }
+          },
+          "layer"_a, "chosen"_a.none())
+      .def(
+          "set_knobs",
+          [](Engine& self, int layer, std::pair<int, int> forward, std::pair<int, int> data,
+             std::tuple<int, int, int, bool> gradient) {
+            self.set_knobs(
+                layer, {{forward.first, forward.second},
+                        {data.first, data.second},
+                        {std::get<0>(gradient), std::get<1>(gradient), std::get<2>(gradient), std::get<3>(gradient)}});
+          },
+          "layer"_a, "forward"_a, "data"_a, "gradient"_a)
+      .def(
+          "knobs",
+          [](Engine& self, int layer) {
+            require(layer >= 0 && layer < self.convolutions(), "there is no such layer");
+            const Knobs k = self.convolution(layer).knobs();
+            return std::make_tuple(
+                std::make_pair(k.forward.shape, k.forward.channels), std::make_pair(k.data.shape, k.data.channels),
+                std::make_tuple(k.gradient.rows, k.gradient.columns, k.gradient.channels, k.gradient.over_batch));
+          },
+          "layer"_a)
+      .def(
+          "refresh",
+          [](Engine& self, Array<const float, 1> values, bool for_training, int threads) {
+            require(self.bound() && static_cast<int64_t>(values.shape(0)) == self.sizes().values && threads >= 1,
+                    "the layers are not bound to these parameters");
+            nb::gil_scoped_release release;
+            self.refresh(values.data(), for_training, threads);
+          },
+          "values"_a.noconvert(), "for_training"_a, "threads"_a);
+
+  nb::class_<Arena>(module, "Arena", "Memory for one pass of a program.").def(nb::init<int64_t>(), "floats"_a);
+
+  nb::class_<Step>(module, "Step", "One step of a program.")
+      .def(
+          "__init__",
+          [](Step* self, const std::string& op, int layer, int a, int b, int c, int out, int norm_a, int norm_b,
+             int64_t bits, int64_t state_a, int64_t state_b, bool relu, bool write_gated, bool accumulate, int kernel) {
+            new (self) Step{op_of(op), layer,   a,       b,    c,           out,        norm_a, norm_b,
+                            bits,      state_a, state_b, relu, write_gated, accumulate, kernel};
+          },
+          "op"_a, "layer"_a = -1, "a"_a = -1, "b"_a = -1, "c"_a = -1, "out"_a = -1, "norm_a"_a = -1, "norm_b"_a = -1,
+          "bits"_a = -1, "state_a"_a = -1, "state_b"_a = -1, "relu"_a = false, "write_gated"_a = false,
+          "accumulate"_a = false, "kernel"_a = 0);
+
+  nb::class_<Program>(module, "Program", "A compiled network for one batch size.")
+      .def(
+          "__init__",
+          [](Program* self, std::shared_ptr<Engine> engine, int images, int64_t arena, int forward_steps,
+             const std::vector<std::pair<int64_t, ExtentTuple>>& maps, const std::vector<Step>& steps) {
+            ProgramSpec spec{images, arena, forward_steps, {}, steps};
+            for (const auto& [offset, extent] : maps) spec.maps.push_back({offset, extent_of(extent)});
+            new (self) Program(std::move(engine), std::move(spec));
+          },
+          "engine"_a, "images"_a, "arena"_a, "forward_steps"_a, "maps"_a, "steps"_a)
+      .def("forward", &forward, "arena"_a, "images"_a.noconvert(), "logits"_a.noconvert(), "values"_a.noconvert(),
+           "gradients"_a.noconvert(), "statistics"_a.noconvert(), "training"_a, "momentum"_a, "refresh"_a,
+           "backward_follows"_a, "threads"_a)
+      .def("backward", &backward, "arena"_a, "d_logits"_a.noconvert(), "values"_a.noconvert(),
+           "gradients"_a.noconvert(), "statistics"_a.noconvert(), "training"_a, "dense_gradients"_a, "threads"_a)
+      .def("run_steps", &run_steps, "arena"_a, "steps"_a, "values"_a.noconvert(), "gradients"_a.noconvert(),
+           "statistics"_a.noconvert(), "threads"_a);
+}
+
+}  // namespace sparcl

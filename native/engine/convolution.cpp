@@ -1,0 +1,245 @@
+#include "convolution.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace sparcl {
+namespace {
+
+TileGrid forward_grid(const ConvolutionShape& shape) {
+  return {shape.out.height, shape.out.width, shape.in.height, shape.in.width, shape.stride, shape.in_padded};
+}
+
+// With stride 2, the input pixels of one parity.
+TileGrid data_grid(const ConvolutionShape& shape, int parity) {
+  if (shape.stride == 1)
+    return {shape.in.height, shape.in.width, shape.out.height, shape.out.width, 1, shape.out_padded};
+  return {(shape.in.height - parity / 2 + 1) / 2,
+          (shape.in.width - parity % 2 + 1) / 2,
+          shape.out.height,
+          shape.out.width,
+          1,
+          shape.out_padded};
+}
+
+int usable_shape(const TileGrid& grid, int wanted) {
+  if (fits(grid, wanted)) return wanted;
+  return fits(grid, 7) ? 7 : 5;
+}
+
+}  // namespace
+
+Knobs default_knobs(const ConvolutionShape& shape, double density, int accumulators) {
+  const auto convolve = [&](const TileGrid& grid, int inputs) {
+    int tile = accumulators >= 16 ? (grid.columns >= 16 ? 4 : grid.columns >= 8 ? 6 : 7) : (grid.columns >= 8 ? 3 : 5);
+    tile = usable_shape(grid, tile);
+    const int pixels =
+        (tile_shapes[tile].rows * grid.step + 2) * (tile_shapes[tile].columns * grid.step + 2);  // of a channel
+    const int in_cache = std::max(1, 22 * 1024 / (pixels * accumulators * 4));
+    const int worthwhile = static_cast<int>(10.0 / (shape.kernel * shape.kernel * std::max(density, 1e-3)));
+    return ConvolveKnobs{tile, std::clamp(std::max(in_cache, worthwhile), 1, inputs)};
+  };
+  Knobs knobs;
+  knobs.forward = convolve(forward_grid(shape), shape.inputs);
+  knobs.data = convolve(data_grid(shape, 0), shape.outputs);
+  const int columns = std::min(shape.out.width, 16);
+  knobs.gradient = {std::max(1, std::min(shape.out.height, 32 / columns)), columns, std::min(shape.inputs, 16), false};
+  return knobs;
+}
+
+ConvolutionLayer::ConvolutionLayer(const ConvolutionShape& shape, int lanes, int accumulators)
+    : shape_(shape), lanes_(lanes), accumulators_(accumulators), knobs_(default_knobs(shape, 0.1, accumulators)) {}
+
+Active ConvolutionLayer::active_weights() const {
+  return {positions_.data(), places_.empty() ? nullptr : places_.data(), static_cast<int64_t>(positions_.size())};
+}
+
+void ConvolutionLayer::set_active(std::vector<int32_t> positions, std::vector<int32_t> places) {
+  positions_ = std::move(positions);
+  places_ = std::move(places);
+  if (!tuned_)
+    knobs_ = default_knobs(shape_, static_cast<double>(positions_.size()) / static_cast<double>(shape_.weights()),
+                           accumulators_);
+  forward_built_ = data_built_ = gradient_built_ = false;
+  clear_updated();
+}
+
+void ConvolutionLayer::set_updated(std::vector<int32_t> chosen) {
+  updated_ = std::move(chosen);
+  all_updated_ = false;
+  masked_built_ = false;
+}
+
+void ConvolutionLayer::clear_updated() {
+  updated_.clear();
+  all_updated_ = true;
+  masked_gradient_ = {};
+}
+
+void ConvolutionLayer::set_knobs(const Knobs& knobs) {
+  knobs_ = knobs;
+  tuned_ = true;
+  forward_built_ = data_built_ = gradient_built_ = masked_built_ = false;
+}
+
+void ConvolutionLayer::build_forward() {
+  forward_.list = forward_list(shape_, active_weights(), knobs_.forward.channels, lanes_);
+  const TileGrid grid = forward_grid(shape_);
+  forward_.tiles = cover(grid, usable_shape(grid, knobs_.forward.shape));
+  forward_.ranges.clear();
+  forward_built_ = true;
+}
+
+void ConvolutionLayer::build_data() {
+  data_.clear();
+  for (int parity = 0; parity < (shape_.stride == 1 ? 1 : 4); ++parity) {
+    Pass pass;
+    pass.list = data_list(shape_, active_weights(), knobs_.data.channels, lanes_, parity);
+    const TileGrid grid = data_grid(shape_, parity);
+    if (grid.rows <= 0 || grid.columns <= 0) continue;
+    pass.tiles = cover(grid, usable_shape(grid, knobs_.data.shape));
+    pass.first_pixel = static_cast<int64_t>(parity / 2) * shape_.in.row + parity % 2;
+    data_.push_back(std::move(pass));
+  }
+  data_built_ = true;
+}
+
+void ConvolutionLayer::build_gradient() {
+  if (all_updated_) {
+    gradient_ = gradient_list(shape_, active_weights(), knobs_.gradient.channels, lanes_);
+    gradient_built_ = true;
+    return;
+  }
+  std::vector<int32_t> positions(updated_.size()), places(updated_.size());
+  for (size_t i = 0; i < updated_.size(); ++i) {
+    positions[i] = positions_[updated_[i]];
+    places[i] = places_.empty() ? updated_[i] : places_[updated_[i]];
+  }
+  const Active chosen{positions.data(), places.data(), static_cast<int64_t>(positions.size())};
+  masked_gradient_ = gradient_list(shape_, chosen, knobs_.gradient.channels, lanes_);
+  masked_built_ = true;
+}
+
+void ConvolutionLayer::fill(Pass& pass, const float* values) {
+  Entry* entries = pass.list.entries.data();
+  const int32_t* places = pass.list.places.data();
+  const int64_t count = static_cast<int64_t>(pass.list.entries.size());
+  for (int64_t i = 0; i < count; ++i) entries[i].weight = values[places[i]];
+}
+
+void ConvolutionLayer::refresh(const float* values, bool with_data_lists) {
+  if (!forward_built_) build_forward();
+  fill(forward_, values);
+  if (!with_data_lists) return;
+  if (!data_built_) build_data();
+  for (Pass& pass : data_) fill(pass, values);
+}
+
+// Ranges of output channels with about the same number of entries, when tiles and batch blocks alone would leave
+// threads idle.
+void ConvolutionLayer::split(Pass& pass, int blocks, int threads) {
+  const int items = blocks * static_cast<int>(pass.tiles.size());
+  const int outputs = pass.list.outputs;
+  int splits = 1;
+  if (items % threads != 0 && items < 8 * threads) splits = std::min(outputs, (8 * threads + items - 1) / items);
+  if (static_cast<int>(pass.ranges.size()) == splits + 1) return;
+  std::vector<int64_t> weight(outputs + 1, 0);
+  for (int b = 0; b < pass.list.blocks; ++b)
+    for (int o = 0; o < outputs; ++o) {
+      const int32_t* starts = pass.list.starts.data() + (static_cast<int64_t>(b) * outputs + o) * 9;
+      weight[o + 1] += starts[9] - starts[0] + 1;
+    }
+  std::partial_sum(weight.begin(), weight.end(), weight.begin());
+  pass.ranges.assign(splits + 1, outputs);
+  pass.ranges[0] = 0;
+  for (int s = 1; s < splits; ++s)
+    pass.ranges[s] = static_cast<int32_t>(std::lower_bound(weight.begin(), weight.end(), weight.back() * s / splits) -
+                                          weight.begin());
+}
+
+void ConvolutionLayer::forward(const KernelTable& kernels, const float* x, float* y, Batch batch, int threads) {
+  split(forward_, batch.blocks, threads);
+  const int64_t lanes = lanes_;
+  kernels.convolve({x, y, forward_.list.list(), forward_.list.entries.data(), forward_.tiles.data(),
+                    static_cast<int32_t>(forward_.tiles.size()), static_cast<int32_t>(forward_.ranges.size()) - 1,
+                    forward_.ranges.data(), batch.blocks, shape_.in.block() * lanes, shape_.out.block() * lanes,
+                    shape_.out.plane * lanes, shape_.in.row * lanes, shape_.out.row * lanes, shape_.stride, 1, false},
+                   threads);
+}
+
+void ConvolutionLayer::data_gradient(const KernelTable& kernels, const float* dy, float* dx, Batch batch,
+                                     bool accumulate, int threads) {
+  const int64_t lanes = lanes_;
+  for (Pass& pass : data_) {
+    if (accumulate && pass.list.entries.empty()) continue;
+    split(pass, batch.blocks, threads);
+    kernels.convolve(
+        {dy, dx + pass.first_pixel * lanes, pass.list.list(), pass.list.entries.data(), pass.tiles.data(),
+         static_cast<int32_t>(pass.tiles.size()), static_cast<int32_t>(pass.ranges.size()) - 1, pass.ranges.data(),
+         batch.blocks, shape_.out.block() * lanes, shape_.in.block() * lanes, shape_.in.plane * lanes,
+         shape_.out.row * lanes, shape_.in.row * lanes, 1, shape_.stride, accumulate},
+        threads);
+  }
+}
+
+void ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy,
+                                    Batch batch, int threads) {
+  const int64_t lanes = lanes_;
+  const int64_t entries = static_cast<int64_t>(list.offsets.size());
+  const bool over_batch = knobs_.gradient.over_batch && batch.blocks % threads == 0;
+  const size_t needed = static_cast<size_t>(entries) * (over_batch ? threads : 1);
+  if (sums_.size() < needed) sums_.resize(needed);
+  kernels.weight_gradient({x,
+                           dy,
+                           list.list(),
+                           list.offsets.data(),
+                           sums_.data(),
+                           entries,
+                           knobs_.gradient.rows,
+                           knobs_.gradient.columns,
+                           shape_.out.height,
+                           shape_.out.width,
+                           batch.blocks,
+                           shape_.in.block() * lanes,
+                           shape_.out.block() * lanes,
+                           shape_.out.plane * lanes,
+                           shape_.in.row * lanes,
+                           shape_.out.row * lanes,
+                           shape_.stride,
+                           shape_.in.height,
+                           shape_.in.width,
+                           shape_.in_padded,
+                           over_batch},
+                          threads);
+}
+
+void ConvolutionLayer::weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients,
+                                       Batch batch, int threads) {
+  if (all_updated_ ? !gradient_built_ : !masked_built_) build_gradient();
+  const Ordered& list = all_updated_ ? gradient_ : masked_gradient_;
+  sum_gradient(kernels, list, x, dy, batch, threads);
+  const int64_t entries = static_cast<int64_t>(list.offsets.size());
+  for (int64_t i = 0; i < entries; ++i) gradients[list.places[i]] += sums_[i];
+}
+
+void ConvolutionLayer::dense_weight_gradient(const KernelTable& kernels, const float* x, const float* dy,
+                                             float* gradients, float* dense, Batch batch, int threads) {
+  std::vector<int32_t> everywhere(static_cast<size_t>(shape_.weights()));
+  std::iota(everywhere.begin(), everywhere.end(), 0);
+  const Active all{everywhere.data(), nullptr, shape_.weights()};
+  const Ordered list = gradient_list(shape_, all, knobs_.gradient.channels, lanes_);
+  sum_gradient(kernels, list, x, dy, batch, threads);
+  std::vector<float> found(everywhere.size());
+  for (size_t i = 0; i < list.offsets.size(); ++i) found[list.places[i]] = sums_[i];
+  for (size_t i = 0; i < found.size(); ++i) dense[i] += found[i];
+  const auto collect = [&](int32_t i) { gradients[places_.empty() ? i : places_[i]] += found[positions_[i]]; };
+  if (all_updated_) {
+    for (int32_t i = 0; i < static_cast<int32_t>(positions_.size()); ++i) collect(i);
+  } else {
+    for (int32_t i : updated_) collect(i);
+  }
+  sums_.clear();
+  sums_.shrink_to_fit();
+}
+
+}  // namespace sparcl

@@ -1,0 +1,90 @@
+// One convolution of a network: its weight in every order that is needed, and its three passes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "entry_lists.h"
+#include "tiles.h"
+
+namespace sparcl {
+
+// What can be tuned of a pass. Every setting gives the same numbers up to rounding.
+struct ConvolveKnobs {
+  int32_t shape;     // of the tiles: index into tile_shapes
+  int32_t channels;  // in a block
+};
+
+struct GradientKnobs {
+  int32_t rows, columns;  // of the tiles
+  int32_t channels;
+  bool over_batch;
+};
+
+struct Knobs {
+  ConvolveKnobs forward, data;
+  GradientKnobs gradient;
+};
+
+class ConvolutionLayer {
+ public:
+  ConvolutionLayer(const ConvolutionShape& shape, int lanes, int accumulators);
+
+  const ConvolutionShape& shape() const { return shape_; }
+  const Knobs& knobs() const { return knobs_; }
+  int64_t active() const { return static_cast<int64_t>(positions_.size()); }
+
+  // The active weights changed. `places` (empty: in order) tells where in the stored weight each one lies.
+  void set_active(std::vector<int32_t> positions, std::vector<int32_t> places);
+  // Which of the active weights get gradients: places in the order of `positions`, rising. All of them: clear.
+  void set_updated(std::vector<int32_t> chosen);
+  void clear_updated();
+  void set_knobs(const Knobs& knobs);
+
+  // Takes the weights' current values into the lists.
+  void refresh(const float* values, bool with_data_lists);
+
+  void forward(const KernelTable& kernels, const float* x, float* y, Batch batch, int threads);
+  void data_gradient(const KernelTable& kernels, const float* dy, float* dx, Batch batch, bool accumulate, int threads);
+  // Adds to `gradients` (in the order of the stored weight).
+  void weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients, Batch batch,
+                       int threads);
+  // Adds the gradients of all positions to `dense` [weights], and those of the active ones to `gradients`.
+  void dense_weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients,
+                             float* dense, Batch batch, int threads);
+
+ private:
+  struct Pass {  // of a convolution: one list and the tiles it is applied to
+    Ordered list;
+    std::vector<Tile> tiles;
+    std::vector<int32_t> ranges;
+    int64_t first_pixel = 0;
+  };
+
+  Active active_weights() const;
+  void build_forward();
+  void build_data();
+  void build_gradient();
+  void fill(Pass& pass, const float* values);
+  void split(Pass& pass, int blocks, int threads);
+  void sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy, Batch batch,
+                    int threads);
+
+  ConvolutionShape shape_;
+  int lanes_, accumulators_;
+  Knobs knobs_;
+  bool tuned_ = false;  // else the knobs follow the density
+  std::vector<int32_t> positions_, places_;
+  std::vector<int32_t> updated_;
+  bool all_updated_ = true;
+  Pass forward_;
+  std::vector<Pass> data_;
+  Ordered gradient_, masked_gradient_;
+  bool forward_built_ = false, data_built_ = false, gradient_built_ = false, masked_built_ = false;
+  std::vector<float> sums_;
+};
+
+// Sensible knobs for a layer: what the tuner starts from, and what is used without it.
+Knobs default_knobs(const ConvolutionShape& shape, double density, int accumulators);
+
+}  // namespace sparcl

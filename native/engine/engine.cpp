@@ -1,0 +1,156 @@
+#include "engine.h"
+
+#include <limits>
+#include <stdexcept>
+
+namespace sparcl {
+namespace {
+
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+constexpr int64_t int32_limit = std::numeric_limits<int32_t>::max();
+
+void check_extent(const Extent& e, int lanes) {
+  require(e.channels > 0 && e.height > 0 && e.width > 0, "a map needs channels, rows and columns");
+  require(e.height < 32768 && e.width < 32767, "a map is too high or too wide");
+  require(e.row >= e.width && e.row <= e.width + 1, "a row of a map has at most one column of padding");
+  require(static_cast<int64_t>(e.height) * e.row <= e.plane, "a channel of a map is smaller than its rows");
+  require(static_cast<int64_t>(e.channels) * e.plane * lanes < int32_limit, "a map is too large for 32-bit offsets");
+}
+
+}  // namespace
+
+int Engine::add_convolution(const ConvolutionShape& s) {
+  require(s.kernel == 1 || s.kernel == 3, "a convolution must be 1x1 or 3x3");
+  require(s.stride == 1 || s.stride == 2, "a convolution must have stride 1 or 2");
+  check_extent(s.in, kernels_.lanes);
+  check_extent(s.out, kernels_.lanes);
+  require(s.outputs == s.out.channels && s.inputs == s.in.channels, "a convolution does not fit its maps' channels");
+  require(s.out.height == (s.in.height - 1) / s.stride + 1 && s.out.width == (s.in.width - 1) / s.stride + 1,
+          "a convolution does not fit its maps' sizes");
+  require(s.in_padded == (s.in.row > s.in.width) && s.out_padded == (s.out.row > s.out.width), "padding is unclear");
+  const bool small = s.in.height == 4 && s.in.width == 4 && s.out.height == 4 && s.out.width == 4;
+  require(s.kernel == 1 || s.in_padded || small, "only 4x4 maps may be without padding before a 3x3 convolution");
+  const bool halved = s.in.height == 8 && s.in.width == 8 && s.out.height == 4 && s.out.width == 4;
+  require(s.kernel == 1 || s.out_padded || small || halved,
+          "only 4x4 maps may be without padding after a 3x3 convolution");
+  require(s.weights() < int32_limit, "a weight is too large for 32-bit positions");
+  convolutions_.emplace_back(s, kernels_.lanes, kernels_.accumulators);
+  offsets_.push_back(-1);
+  return convolutions() - 1;
+}
+
+int Engine::add_norm(int channels, bool normalises) {
+  require(channels > 0, "a norm needs channels");
+  norms_.push_back({channels, normalises});
+  return norms() - 1;
+}
+
+int Engine::add_linear(int features, int outputs) {
+  require(features > 0 && outputs > 0, "a linear layer needs features and outputs");
+  linears_.push_back({features, outputs});
+  return linears() - 1;
+}
+
+void Engine::set_sizes(FlatSizes sizes) {
+  sizes_ = sizes;
+  for (int64_t& offset : offsets_) offset = -1;
+  for (NormLayer& norm : norms_) norm.weight = norm.bias = norm.mean = norm.variance = -1;
+  for (LinearLayer& linear : linears_) linear.weight = linear.bias = -1;
+}
+
+void Engine::check_range(int64_t offset, int64_t count, int64_t size) const {
+  require(offset >= 0 && count >= 0 && offset <= size && count <= size - offset,
+          "a parameter lies outside of the flat store");
+}
+
+void Engine::bind_convolution(int layer, int64_t offset, const int64_t* positions, int64_t count,
+                              const int64_t* places) {
+  ConvolutionLayer& convolution = convolutions_.at(layer);
+  check_range(offset, count, sizes_.values);
+  std::vector<int32_t> checked(count), stored(places != nullptr ? count : 0);
+  int64_t previous = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    require(positions[i] > previous && positions[i] < convolution.shape().weights(),
+            "the positions of a sparse weight are not sorted, or outside of it");
+    previous = positions[i];
+    checked[i] = static_cast<int32_t>(positions[i]);
+    if (places != nullptr) {
+      require(places[i] >= 0 && places[i] < count, "a place lies outside of the stored weight");
+      stored[i] = static_cast<int32_t>(places[i]);
+    }
+  }
+  convolution.set_active(std::move(checked), std::move(stored));
+  offsets_[layer] = offset;
+}
+
+void Engine::move_convolution(int layer, int64_t offset) {
+  check_range(offset, convolutions_.at(layer).active(), sizes_.values);
+  offsets_[layer] = offset;
+}
+
+void Engine::bind_norm(int layer, int64_t weight, int64_t bias, int64_t mean, int64_t variance) {
+  NormLayer& norm = norms_.at(layer);
+  check_range(bias, norm.channels, sizes_.values);
+  if (norm.normalises) {
+    check_range(weight, norm.channels, sizes_.values);
+    check_range(mean, norm.channels, sizes_.statistics);
+    check_range(variance, norm.channels, sizes_.statistics);
+  }
+  norm.weight = weight;
+  norm.bias = bias;
+  norm.mean = mean;
+  norm.variance = variance;
+}
+
+void Engine::bind_linear(int layer, int64_t weight, int64_t bias) {
+  LinearLayer& linear = linears_.at(layer);
+  check_range(weight, static_cast<int64_t>(linear.features) * linear.outputs, sizes_.values);
+  check_range(bias, linear.outputs, sizes_.values);
+  linear.weight = weight;
+  linear.bias = bias;
+}
+
+void Engine::set_updated(int layer, const int64_t* chosen, int64_t count) {
+  ConvolutionLayer& convolution = convolutions_.at(layer);
+  std::vector<int32_t> checked(count);
+  int64_t previous = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    require(chosen[i] > previous && chosen[i] < convolution.active(),
+            "the updated weights are not sorted, or not among the active ones");
+    previous = chosen[i];
+    checked[i] = static_cast<int32_t>(chosen[i]);
+  }
+  convolution.set_updated(std::move(checked));
+}
+
+void Engine::clear_updated(int layer) { convolutions_.at(layer).clear_updated(); }
+
+void Engine::set_knobs(int layer, const Knobs& knobs) {
+  for (const ConvolveKnobs& k : {knobs.forward, knobs.data})
+    require(k.shape >= 0 && k.shape < tile_shape_count && k.channels > 0, "there is no such tile or channel block");
+  require(knobs.gradient.rows > 0 && knobs.gradient.columns > 0 && knobs.gradient.channels > 0,
+          "tiles and channel blocks cannot be empty");
+  convolutions_.at(layer).set_knobs(knobs);
+}
+
+bool Engine::bound() const {
+  for (int64_t offset : offsets_)
+    if (offset < 0) return false;
+  for (const NormLayer& norm : norms_)
+    if (norm.bias < 0) return false;
+  for (const LinearLayer& linear : linears_)
+    if (linear.weight < 0) return false;
+  return true;
+}
+
+void Engine::refresh(const float* values, bool for_training, int threads) {
+  const int count = convolutions();
+#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
+  for (int i = count - 1; i >= 0; --i)
+    convolutions_[i].refresh(values + offsets_[i], for_training);  // large ones first
+}
+
+}  // namespace sparcl

@@ -1,0 +1,73 @@
+// The parts of a network that hold numbers: convolutions, norms and linear layers, bound to places in the flat
+// parameter store. A Program (program.h) says in which order they are used.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "convolution.h"
+
+namespace sparcl {
+
+// Places in the flat arrays; -1 where a part does not exist.
+struct NormLayer {
+  int32_t channels;
+  bool normalises;  // false: a mere bias
+  int64_t weight = -1, bias = -1, mean = -1, variance = -1;
+};
+
+struct LinearLayer {
+  int32_t features, outputs;
+  int64_t weight = -1, bias = -1;
+};
+
+struct FlatSizes {
+  int64_t values = 0, statistics = 0;
+};
+
+class Engine {
+ public:
+  explicit Engine(const KernelTable& kernels) : kernels_(kernels) {}
+
+  int add_convolution(const ConvolutionShape& shape);
+  int add_norm(int channels, bool normalises);
+  int add_linear(int features, int outputs);
+
+  // Where the numbers lie. Every place is checked against the sizes of the flat arrays, here and never again.
+  void set_sizes(FlatSizes sizes);
+  void bind_convolution(int layer, int64_t offset, const int64_t* positions, int64_t count, const int64_t* places);
+  // The same active weights, at another place.
+  void move_convolution(int layer, int64_t offset);
+  void bind_norm(int layer, int64_t weight, int64_t bias, int64_t mean, int64_t variance);
+  void bind_linear(int layer, int64_t weight, int64_t bias);
+  void set_updated(int layer, const int64_t* chosen, int64_t count);
+  void clear_updated(int layer);
+  void set_knobs(int layer, const Knobs& knobs);
+
+  // Takes the current values of all weights into the convolutions' lists.
+  void refresh(const float* values, bool for_training, int threads);
+
+  const KernelTable& kernels() const { return kernels_; }
+  FlatSizes sizes() const { return sizes_; }
+  ConvolutionLayer& convolution(int layer) { return convolutions_.at(layer); }
+  const NormLayer& norm(int layer) const { return norms_.at(layer); }
+  const LinearLayer& linear(int layer) const { return linears_.at(layer); }
+  int64_t offset(int layer) const { return offsets_.at(layer); }
+  int convolutions() const { return static_cast<int>(convolutions_.size()); }
+  int norms() const { return static_cast<int>(norms_.size()); }
+  int linears() const { return static_cast<int>(linears_.size()); }
+  // Whether everything has been bound to the flat arrays as they are now.
+  bool bound() const;
+
+ private:
+  void check_range(int64_t offset, int64_t count, int64_t size) const;
+
+  const KernelTable& kernels_;
+  FlatSizes sizes_;
+  std::vector<ConvolutionLayer> convolutions_;
+  std::vector<int64_t> offsets_;  // of each convolution's weight in the flat array; -1: not bound
+  std::vector<NormLayer> norms_;
+  std::vector<LinearLayer> linears_;
+};
+
+}  // namespace sparcl

@@ -1,0 +1,265 @@
+#include "program.h"
+
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
+
+namespace sparcl {
+namespace {
+
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+bool same(const Extent& a, const Extent& b) {
+  return a.channels == b.channels && a.height == b.height && a.width == b.width && a.row == b.row && a.plane == b.plane;
+}
+
+}  // namespace
+
+Arena::Arena(int64_t floats) : size_(floats) {
+  require(floats >= 0 && floats < (int64_t{1} << 40), "an arena of this size makes no sense");
+  const size_t bytes = (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64 + 64;
+  data_.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
+  if (data_ == nullptr) throw std::bad_alloc();
+}
+
+void Arena::Free::operator()(float* p) const { std::free(p); }
+
+Program::Program(std::shared_ptr<Engine> engine, ProgramSpec spec)
+    : engine_(std::move(engine)), spec_(std::move(spec)) {
+  const int lanes = engine_->kernels().lanes;
+  require(spec_.images > 0 && spec_.images < (1 << 24), "a batch needs images");
+  batch_ = {spec_.images, (spec_.images + lanes - 1) / lanes};
+  for (const Map& m : spec_.maps) {
+    const Extent& e = m.extent;
+    require(e.channels > 0 && e.height > 0 && e.width > 0 && e.row >= e.width && e.row <= e.width + 1 &&
+                static_cast<int64_t>(e.height) * e.row <= e.plane,
+            "a map has an impossible shape");
+    const int64_t floats = static_cast<int64_t>(batch_.blocks) * e.channels * e.plane * lanes;
+    require(m.offset >= lanes && m.offset % lanes == 0 && m.offset + floats <= spec_.arena,
+            "a map lies outside of the arena");
+  }
+  require(spec_.forward_steps >= 0 && spec_.forward_steps <= static_cast<int32_t>(spec_.steps.size()),
+          "there are fewer steps than forward steps");
+  for (const Step& step : spec_.steps) {
+    check(step);
+    if (step.op == Op::pack) input_ = step.out;
+    if (step.op == Op::unpack) output_ = step.a;
+  }
+  require(input_ >= 0 && output_ >= 0, "a program needs an input and an output");
+  for (const Step& step : spec_.steps)
+    if (step.op == Op::pack_gradient) require(same(map(step.out).extent, output()), "gradients do not fit the output");
+}
+
+const Map& Program::map(int id) const {
+  require(id >= 0 && id < static_cast<int>(spec_.maps.size()), "a step uses a map that does not exist");
+  return spec_.maps[id];
+}
+
+const Extent& Program::input() const { return spec_.maps[input_].extent; }
+const Extent& Program::output() const { return spec_.maps[output_].extent; }
+
+void Program::check_bits(const Step& step, const Extent& extent) const {
+  if (step.bits < 0) return;
+  const int64_t count = static_cast<int64_t>(batch_.blocks) * extent.channels * extent.height * extent.width;
+  require(step.bits + (count + 1) / 2 <= spec_.arena, "the signs of a step lie outside of the arena");
+}
+
+void Program::check_norm(int id, int64_t state, const Extent& extent) const {
+  if (id < 0) return;
+  const NormLayer& norm = engine_->norm(id);
+  require(norm.channels == extent.channels, "a norm does not fit its map");
+  if (norm.normalises)
+    require(state >= 0 && state + 4 * static_cast<int64_t>(norm.channels) <= spec_.arena,
+            "the state of a norm lies outside of the arena");
+}
+
+void Program::check(const Step& step) const {
+  switch (step.op) {
+    case Op::pack:
+    case Op::pack_gradient:
+      map(step.out);
+      break;
+    case Op::unpack:
+      map(step.a);
+      break;
+    case Op::convolve:
+    case Op::data_gradient:
+    case Op::weight_gradient: {
+      const ConvolutionShape& shape = engine_->convolution(step.layer).shape();
+      const int in = step.op == Op::data_gradient ? step.out : step.a;
+      const int out = step.op == Op::convolve ? step.out : step.op == Op::data_gradient ? step.a : step.b;
+      require(same(map(in).extent, shape.in) && same(map(out).extent, shape.out),
+              "a convolution does not fit its maps");
+      break;
+    }
+    case Op::combine: {
+      const Extent& extent = map(step.out).extent;
+      require(same(map(step.a).extent, extent) && (step.b < 0 || same(map(step.b).extent, extent)),
+              "the maps that are combined differ");
+      check_norm(step.norm_a, step.state_a, extent);
+      check_norm(step.norm_b, step.state_b, extent);
+      check_bits(step, extent);
+      break;
+    }
+    case Op::combine_backward: {
+      const Extent& extent = map(step.a).extent;
+      require(same(map(step.out).extent, extent), "a gradient does not fit its map");
+      if (step.norm_a >= 0 && engine_->norm(step.norm_a).normalises)
+        require(same(map(step.b).extent, extent), "a gradient does not fit its operand");
+      check_norm(step.norm_a, step.state_a, extent);
+      check_bits(step, extent);
+      break;
+    }
+    case Op::max_pool:
+    case Op::max_pool_backward: {
+      const bool forward = step.op == Op::max_pool;
+      const Extent& in = map(step.a).extent;
+      const Extent& out = map(forward ? step.out : step.b).extent;
+      require(step.kernel > 0 && in.channels == out.channels && in.height / step.kernel == out.height &&
+                  in.width / step.kernel == out.width,
+              "a max pooling does not fit its maps");
+      if (!forward)
+        require(same(map(step.c).extent, out) && same(map(step.out).extent, in),
+                "a max pooling's gradient does not fit");
+      break;
+    }
+    case Op::average_pool:
+    case Op::average_pool_backward: {
+      const Extent& out = map(step.op == Op::average_pool ? step.out : step.a).extent;
+      const Extent& in = map(step.op == Op::average_pool ? step.a : step.out).extent;
+      require(out.height == 1 && out.width == 1 && in.channels == out.channels, "an average pooling does not fit");
+      break;
+    }
+    case Op::linear:
+    case Op::linear_backward: {
+      const LinearLayer& layer = engine_->linear(step.layer);
+      const Extent& in = map(step.a).extent;
+      const Extent& out = map(step.op == Op::linear ? step.out : step.b).extent;
+      require(in.height == 1 && in.width == 1 && out.height == 1 && out.width == 1 && in.channels == layer.features &&
+                  out.channels == layer.outputs,
+              "a linear layer does not fit its maps");
+      if (step.op == Op::linear_backward && step.out >= 0)
+        require(same(map(step.out).extent, in), "a linear layer's gradient does not fit");
+      break;
+    }
+  }
+}
+
+Norm Program::norm(int id, int64_t state, Arena& arena, const Arrays& arrays) const {
+  Norm result{};
+  if (id < 0) return result;
+  const NormLayer& layer = engine_->norm(id);
+  result.bias = arrays.values + layer.bias;
+  result.d_bias = arrays.gradients + layer.bias;
+  if (layer.normalises) {
+    result.weight = arrays.values + layer.weight;
+    result.d_weight = arrays.gradients + layer.weight;
+    result.running_mean = arrays.statistics + layer.mean;
+    result.running_var = arrays.statistics + layer.variance;
+    result.state = arena.data() + state;
+  }
+  return result;
+}
+
+void Program::forward(Arena& arena, const Arrays& arrays, const Mode& mode) {
+  for (int i = 0; i < spec_.forward_steps; ++i) run_step(i, arena, arrays, mode);
+}
+
+void Program::backward(Arena& arena, const Arrays& arrays, const Mode& mode) {
+  for (int i = spec_.forward_steps; i < static_cast<int>(spec_.steps.size()); ++i) run_step(i, arena, arrays, mode);
+}
+
+void Program::run_step(int index, Arena& arena, const Arrays& arrays, const Mode& mode) {
+  const Step& step = spec_.steps[index];
+  const KernelTable& kernels = engine_->kernels();
+  const int threads = mode.threads;
+  const int64_t lanes = kernels.lanes;
+  const auto data = [&](int id) { return id < 0 ? nullptr : arena.data() + spec_.maps[id].offset; };
+  const auto extent = [&](int id) { return spec_.maps[id].extent; };
+  const auto bits = [&] { return step.bits < 0 ? nullptr : reinterpret_cast<uint16_t*>(arena.data() + step.bits); };
+  switch (step.op) {
+    case Op::pack:
+      kernels.pack({arrays.images, nullptr, data(step.out), extent(step.out), batch_}, threads);
+      break;
+    case Op::pack_gradient:
+      kernels.pack({arrays.d_logits, nullptr, data(step.out), extent(step.out), batch_}, threads);
+      break;
+    case Op::unpack:
+      kernels.unpack({nullptr, arrays.logits, data(step.a), extent(step.a), batch_}, threads);
+      break;
+    case Op::convolve:
+      engine_->convolution(step.layer).forward(kernels, data(step.a), data(step.out), batch_, threads);
+      break;
+    case Op::data_gradient:
+      engine_->convolution(step.layer)
+          .data_gradient(kernels, data(step.a), data(step.out), batch_, step.accumulate, threads);
+      break;
+    case Op::weight_gradient: {
+      ConvolutionLayer& layer = engine_->convolution(step.layer);
+      float* gradients = arrays.gradients + engine_->offset(step.layer);
+      const auto dense = arrays.dense_gradients.find(step.layer);
+      if (dense == arrays.dense_gradients.end()) {
+        layer.weight_gradient(kernels, data(step.a), data(step.b), gradients, batch_, threads);
+      } else {
+        layer.dense_weight_gradient(kernels, data(step.a), data(step.b), gradients, dense->second, batch_, threads);
+      }
+      break;
+    }
+    case Op::combine:
+      kernels.combine({data(step.a), data(step.b), data(step.out), bits(),
+                       norm(step.norm_a, step.state_a, arena, arrays), norm(step.norm_b, step.state_b, arena, arrays),
+                       extent(step.out), batch_, step.relu, mode.training, mode.momentum, mode.epsilon},
+                      threads);
+      break;
+    case Op::combine_backward:
+      kernels.combine_backward({data(step.a), data(step.b), data(step.out), bits(), step.write_gated, step.accumulate,
+                                norm(step.norm_a, step.state_a, arena, arrays), extent(step.a), batch_, mode.training},
+                               threads);
+      break;
+    case Op::max_pool:
+      kernels.max_pool(
+          {data(step.a), data(step.out), nullptr, nullptr, extent(step.a), extent(step.out), batch_, step.kernel},
+          threads);
+      break;
+    case Op::max_pool_backward:
+      kernels.max_pool_backward({data(step.a), data(step.b), data(step.c), data(step.out), extent(step.a),
+                                 extent(step.b), batch_, step.kernel},
+                                threads);
+      break;
+    case Op::average_pool:
+      kernels.average_pool(
+          {data(step.a), data(step.out), nullptr, nullptr, extent(step.a), extent(step.out), batch_, 0}, threads);
+      break;
+    case Op::average_pool_backward:
+      kernels.average_pool_backward(
+          {nullptr, nullptr, data(step.a), data(step.out), extent(step.out), extent(step.a), batch_, 0}, threads);
+      break;
+    case Op::linear:
+    case Op::linear_backward: {
+      const LinearLayer& layer = engine_->linear(step.layer);
+      const bool forward = step.op == Op::linear;
+      const Extent in = extent(step.a), out = extent(forward ? step.out : step.b);
+      const Linear job{data(step.a),
+                       forward ? data(step.out) : nullptr,
+                       forward ? nullptr : data(step.b),
+                       forward ? nullptr : data(step.out),
+                       arrays.values + layer.weight,
+                       arrays.values + layer.bias,
+                       arrays.gradients + layer.weight,
+                       arrays.gradients + layer.bias,
+                       layer.features,
+                       layer.outputs,
+                       in.block() * lanes,
+                       out.block() * lanes,
+                       in.plane * lanes,
+                       out.plane * lanes,
+                       batch_};
+      forward ? kernels.linear(job, threads) : kernels.linear_backward(job, threads);
+      break;
+    }
+  }
+}
+
+}  // namespace sparcl

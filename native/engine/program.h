@@ -1,0 +1,117 @@
+// A compiled network for one batch size: a list of steps over one arena of memory. Running it allocates nothing.
+//
+// The compiler (src/sparcl/compiler) decides what the steps are and where in the arena everything lies; here each step
+// is checked against the arena and the layers once, so that running needs no checks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine.h"
+
+namespace sparcl {
+
+enum class Op {
+  pack,      // images -> out
+  convolve,  // layer: a -> out
+  combine,   // relu(norm_a(a) + norm_b(b)) -> out, signs -> bits
+  max_pool,
+  average_pool,
+  linear,
+  unpack,                 // a -> logits
+  pack_gradient,          // d_logits -> out
+  linear_backward,        // layer: input a, gradient b -> out (-1: not wanted)
+  average_pool_backward,  // gradient a -> out
+  max_pool_backward,      // input a, output b, gradient c -> out
+  combine_backward,       // gradient a, operand b -> out
+  data_gradient,          // layer: gradient a -> out
+  weight_gradient,        // layer: input a, gradient b -> the flat gradients
+};
+
+struct Map {
+  int64_t offset;  // of its first pixel in the arena, in floats; one pixel before it belongs to it too
+  Extent extent;
+};
+
+struct Step {
+  Op op;
+  int32_t layer = -1;
+  int32_t a = -1, b = -1, c = -1, out = -1;  // maps
+  int32_t norm_a = -1, norm_b = -1;          // norms
+  int64_t bits = -1;                         // offsets in the arena
+  int64_t state_a = -1, state_b = -1;
+  bool relu = false, write_gated = false, accumulate = false;
+  int32_t kernel = 0;
+};
+
+struct ProgramSpec {
+  int32_t images;
+  int64_t arena;  // floats
+  int32_t forward_steps;
+  std::vector<Map> maps;
+  std::vector<Step> steps;
+};
+
+// Memory for one pass: what a forward pass leaves for its backward pass lives here.
+class Arena {
+ public:
+  explicit Arena(int64_t floats);
+  float* data() const { return data_.get(); }
+  int64_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(float* p) const;
+  };
+  std::unique_ptr<float, Free> data_;
+  int64_t size_;
+};
+
+// The arrays a run works on.
+struct Arrays {
+  const float* images;    // forward
+  float* logits;          // forward
+  const float* d_logits;  // backward
+  const float* values;
+  float* gradients;
+  float* statistics;
+  std::unordered_map<int, float*> dense_gradients;  // by convolution
+};
+
+struct Mode {
+  bool training;
+  float momentum, epsilon;
+  int threads;
+};
+
+class Program {
+ public:
+  Program(std::shared_ptr<Engine> engine, ProgramSpec spec);
+
+  void forward(Arena& arena, const Arrays& arrays, const Mode& mode);
+  void backward(Arena& arena, const Arrays& arrays, const Mode& mode);
+  // One step alone, for benchmarks and the tuner.
+  void run_step(int step, Arena& arena, const Arrays& arrays, const Mode& mode);
+
+  const ProgramSpec& spec() const { return spec_; }
+  Engine& engine() const { return *engine_; }
+  const Extent& input() const;
+  const Extent& output() const;
+
+ private:
+  void check(const Step& step) const;
+  const Map& map(int id) const;
+  void check_bits(const Step& step, const Extent& extent) const;
+  void check_norm(int norm, int64_t state, const Extent& extent) const;
+  Norm norm(int id, int64_t state, Arena& arena, const Arrays& arrays) const;
+
+  std::shared_ptr<Engine> engine_;
+  ProgramSpec spec_;
+  Batch batch_;
+  int input_ = -1, output_ = -1;
+};
+
+}  // namespace sparcl

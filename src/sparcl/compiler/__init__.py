@@ -1,0 +1,7 @@
+"""From a graph to a plan: what the engine does step by step, and where in memory everything lies."""
+
+from sparcl.compiler.fuse import unsupported
+from sparcl.compiler.plan import Extent, Plan, PlanStep
+from sparcl.compiler.schedule import compile_graph
+
+__all__ = ["Extent", "Plan", "PlanStep", "compile_graph", "unsupported"]
