@@ -1,5 +1,7 @@
 """The native engine (native/bindings.cpp): every array is C-contiguous and is used in place, never copied."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,3 +26,92 @@ def sgd(
     momentum: float,
     weight_decay: float,
 ) -> None: ...
+def lanes() -> int: ...
+
+Extent = tuple[int, int, int, int, int]
+
+class Engine:
+    def add_convolution(self, kernel: int, stride: int, input: Extent, output: Extent) -> int: ...
+    def add_norm(self, channels: int, normalises: bool) -> int: ...
+    def add_linear(self, features: int, outputs: int) -> int: ...
+    def set_sizes(self, values: int, statistics: int) -> None: ...
+    def bind_convolution(
+        self, layer: int, offset: int, positions: NDArray[np.int64], places: NDArray[np.int64] | None = None
+    ) -> None: ...
+    def move_convolution(self, layer: int, offset: int) -> None: ...
+    def bind_norm(self, layer: int, weight: int, bias: int, mean: int, variance: int) -> None: ...
+    def bind_linear(self, layer: int, weight: int, bias: int) -> None: ...
+    def set_updated(self, layer: int, chosen: NDArray[np.int64] | None) -> None: ...
+    def set_knobs(
+        self, layer: int, forward: tuple[int, int], data: tuple[int, int], gradient: tuple[int, int, int, bool]
+    ) -> None: ...
+    def knobs(self, layer: int) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int, int, bool]]: ...
+    def refresh(self, values: NDArray[np.float32], for_training: bool, threads: int) -> None: ...
+
+class Arena:
+    def __init__(self, floats: int) -> None: ...
+
+class Step:
+    def __init__(
+        self,
+        op: str,
+        layer: int = -1,
+        a: int = -1,
+        b: int = -1,
+        c: int = -1,
+        out: int = -1,
+        norm_a: int = -1,
+        norm_b: int = -1,
+        bits: int = -1,
+        state_a: int = -1,
+        state_b: int = -1,
+        relu: bool = False,
+        write_gated: bool = False,
+        accumulate: bool = False,
+        kernel: int = 0,
+    ) -> None: ...
+
+class Program:
+    def __init__(
+        self,
+        engine: Engine,
+        images: int,
+        arena: int,
+        forward_steps: int,
+        maps: Sequence[tuple[int, Extent]],
+        steps: Sequence[Step],
+    ) -> None: ...
+    def forward(
+        self,
+        arena: Arena,
+        images: NDArray[np.float32],
+        logits: NDArray[np.float32],
+        values: NDArray[np.floating],
+        gradients: NDArray[np.floating],
+        statistics: NDArray[np.floating],
+        training: bool,
+        momentum: float,
+        refresh: bool,
+        backward_follows: bool,
+        threads: int,
+    ) -> None: ...
+    def backward(
+        self,
+        arena: Arena,
+        d_logits: NDArray[np.float32],
+        values: NDArray[np.floating],
+        gradients: NDArray[np.floating],
+        statistics: NDArray[np.floating],
+        training: bool,
+        dense_gradients: dict[int, NDArray[np.float32]],
+        threads: int,
+    ) -> None: ...
+    def run_steps(
+        self,
+        arena: Arena,
+        steps: list[int],
+        values: NDArray[np.floating],
+        gradients: NDArray[np.floating],
+        statistics: NDArray[np.floating],
+        threads: int,
+    ) -> None: ...

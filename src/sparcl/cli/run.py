@@ -67,7 +67,7 @@ def run(
         path = out or _fresh_directory(chosen)
         RunDirectory.check_free(path)
         with Run(chosen, path, plugin, silent) as learning:  # whatever cannot work fails before anything is written
-            directory = RunDirectory.create(path, chosen, environment.describe())
+            directory = RunDirectory.create(path, learning.settings, environment.describe())
             with locked(path):
                 result = learning.go()
     else:
@@ -101,6 +101,9 @@ class Run:
         stream = _load(chosen, silent)
         self._display = Display(stream, chosen, silent)
         self._trainer = Trainer(chosen, stream, RunDirectory(path), self._display)
+        self.settings = self._trainer.settings
+        if not silent:
+            print(f"Backend: {self.settings.backend} ({self._trainer.backend_reason}).")
         extra = "".join(f" --with {shlex.quote(str(file))}" for file in plugin or [])
         self._remedy = f"sparcl run --resume {shlex.quote(str(path))}{extra}"
 

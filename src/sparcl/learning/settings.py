@@ -21,6 +21,7 @@ from sparcl.errors import SparclError
 from sparcl.graph import MODELS
 from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
 from sparcl.methods import METHODS
+from sparcl.network import Backend
 from sparcl.sparsity import SPARSIFIERS, Sparsifier
 from sparcl.sparsity.sparcl import OFFICIAL_METHOD, OFFICIAL_OPTIONS, OFFICIAL_SETTINGS
 
@@ -85,6 +86,7 @@ class Settings(_Section):
     drop_last: bool = Field(False, description="leave out the last batch of an epoch if it is not full")
     replay_batch_size: int = Field(32, ge=1)
     buffer_size: int = Field(500, ge=0, description="samples kept for rehearsal; 0 switches replay off")
+    backend: Backend = Field("auto", description="native: the sparse engine; torch: dense PyTorch; auto: the faster")
     threads: int = Field(0, ge=0, le=512, description="0: all cores")
     data: DataSettings = DataSettings()
     evaluation: EvaluationSettings = EvaluationSettings()

@@ -27,7 +27,7 @@ from sparcl.learning.run_directory import MetricsLog, RunDirectory
 from sparcl.learning.settings import Settings
 from sparcl.methods import METHODS, Batch, Workplace
 from sparcl.metrics import AccuracyMatrix, mean_row, peak_memory_mb
-from sparcl.network import build_network
+from sparcl.network import build_network, choose_backend
 from sparcl.sparsity import SPARSIFIERS, Moment, Site
 
 RECALIBRATION_IMAGES = 500  # for methods that keep no samples: so many of the current task
@@ -47,13 +47,15 @@ class Listener(Protocol):
 
 class Trainer:
     def __init__(self, settings: Settings, stream: Stream, directory: RunDirectory, listener: Listener) -> None:
-        self.settings = settings
         self.stream = stream
         self.directory = directory
         self.listener = listener
         self.generators = Generators(settings.seed)
         graph = build_model(settings.model, stream.image_shape, stream.classes, settings.width)
-        self.network = build_network(graph, self.generators["initialisation"], settings.threads)
+        backend, self.backend_reason = choose_backend(settings.backend, graph, settings.sparsity > 0)
+        # A run is stored with the backend it really uses: it must resume on the same one.
+        self.settings = settings = settings.model_copy(update={"backend": backend})
+        self.network = build_network(graph, self.generators["initialisation"], settings.threads, backend)
         method = METHODS[settings.method.name]
         workplace = Workplace(
             self.network, stream.augmentation, self.generators, settings.buffer_size, settings.replay_batch_size

@@ -1,8 +1,19 @@
 """Networks that compute: the protocol, the parameters, the optimizer, and the backends."""
 
-from sparcl.network.backend import build_network
+from sparcl.network.backend import Backend, build_network, choose_backend
 from sparcl.network.optimizer import Sgd
 from sparcl.network.parameters import FlatStore, Parameters
 from sparcl.network.protocol import Context, Images, Logits, Network
 
-__all__ = ["Context", "FlatStore", "Images", "Logits", "Network", "Parameters", "Sgd", "build_network"]
+__all__ = [
+    "Backend",
+    "Context",
+    "FlatStore",
+    "Images",
+    "Logits",
+    "Network",
+    "Parameters",
+    "Sgd",
+    "build_network",
+    "choose_backend",
+]

@@ -2,31 +2,57 @@
 
 import importlib.util
 import os
+from typing import Literal
 
 import numpy as np
 
 from sparcl import _engine
+from sparcl.compiler import unsupported
 from sparcl.errors import SparclError
 from sparcl.graph import Graph
+from sparcl.network.native import NativeNetwork
 from sparcl.network.parameters import Parameters
 from sparcl.network.protocol import Network
 
-NEEDS_TORCH = 'Training needs PyTorch, which is not installed. Install it with: pip install "sparcl-edge[torch]"'
+Backend = Literal["auto", "native", "torch"]
+
+NEEDS_TORCH = (
+    'The torch backend needs PyTorch, which is not installed. Install it with: pip install "sparcl-edge[torch]"'
+)
 
 
 def available_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def build_network(graph: Graph, generator: np.random.Generator, threads: int = 0) -> Network:
+def choose_backend(wanted: Backend, graph: Graph, sparse: bool) -> tuple[Literal["native", "torch"], str]:
+    """The backend to use, and why."""
+    reason = unsupported(graph)
+    has_torch = importlib.util.find_spec("torch") is not None
+    if wanted == "torch" or (wanted == "auto" and reason is not None):
+        if not has_torch:
+            raise SparclError(NEEDS_TORCH + (f" (The engine cannot run this network: {reason}.)" if reason else ""))
+        return "torch", f"the engine cannot run this network: {reason}" if wanted == "auto" else "as chosen"
+    if wanted == "native" and reason is not None:
+        raise SparclError(f"The native backend cannot run this network: {reason}. Use backend=torch.")
+    if wanted == "auto" and not sparse and has_torch:
+        return "torch", "the network is dense, and dense convolutions are faster in PyTorch"
+    return "native", "as chosen" if wanted == "native" else "the network is sparse" if sparse else "torch is missing"
+
+
+def build_network(
+    graph: Graph, generator: np.random.Generator, threads: int = 0, backend: Literal["native", "torch"] = "torch"
+) -> Network:
     """A freshly initialised network on the chosen backend; `threads` 0 means every core."""
+    threads = threads or available_cores()
+    _engine.set_threads(threads)
+    parameters = Parameters(graph)
+    parameters.initialise(graph, generator)
+    if backend == "native":
+        return NativeNetwork(graph, parameters)
     if importlib.util.find_spec("torch") is None:
         raise SparclError(NEEDS_TORCH)
     from sparcl.network.torch import TorchNetwork, set_threads
 
-    threads = threads or available_cores()
-    _engine.set_threads(threads)
     set_threads(threads)
-    parameters = Parameters(graph)
-    parameters.initialise(graph, generator)
     return TorchNetwork(graph, parameters)

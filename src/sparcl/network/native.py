@@ -1,8 +1,8 @@
 """The native backend: sparse convolutions that cost what their active weights cost. It needs no torch.
 
 The graph is compiled once for each batch size (sparcl.compiler) and run by the engine (native/engine). Sparse weights
-are never made dense: the engine sorts the active positions into the orders its kernels read, again whenever they change,
-and takes over the current values at each forward pass.
+are never made dense: the engine sorts the active positions into the orders its kernels read, again whenever they
+change, and takes over the current values at each forward pass.
 """
 
 from collections.abc import Mapping
@@ -179,7 +179,7 @@ class NativeNetwork:
         )
 
     def _bind(self) -> None:
-        """Tell the engine where the parameters lie, if they were laid out anew; only changed weights are sorted again."""
+        """Tell the engine where the parameters lie, if they were laid out anew; only changed masks are sorted again."""
         parameters = self.parameters
         if self._layout == parameters.layout:
             return
