@@ -24,7 +24,7 @@ class NativeContext:
     """The memory in which a forward pass left what its backward pass needs; it is used again when this is gone."""
 
     network: "NativeNetwork"
-    program: "_Program"
+    program: "CompiledPlan"
     arena: _engine.Arena | None
     train: bool
     layout: int
@@ -39,7 +39,7 @@ class NativeContext:
 
 
 @dataclass(frozen=True)
-class _Program:
+class CompiledPlan:
     plan: Plan
     compiled: _engine.Program
 
@@ -50,7 +50,7 @@ class NativeNetwork:
         self.parameters = parameters
         self.engine = _engine.Engine()
         self._lanes = _engine.lanes()
-        self._programs: dict[tuple[int, bool], _Program] = {}
+        self._programs: dict[tuple[int, bool], CompiledPlan] = {}
         self._free: list[tuple[int, _engine.Arena]] = []
         self._layout = -1
         self._bound: dict[str, Index | None] = {}  # the positions each convolution was last sorted for
@@ -82,8 +82,8 @@ class NativeNetwork:
     def forward(
         self, images: Images, *, train: bool = True, momentum: float = BATCH_NORM_MOMENTUM
     ) -> tuple[Logits, NativeContext]:
-        program = self._program(len(images), backward=True)
-        context = NativeContext(self, program, self._take(program.plan.arena), train, self.parameters.layout)
+        program = self.program(len(images), backward=True)
+        context = NativeContext(self, program, self.take(program.plan.arena), train, self.parameters.layout)
         return self._run(program, context.arena, images, train, momentum, backward_follows=True), context
 
     def backward(
@@ -97,7 +97,7 @@ class NativeNetwork:
         context.program.compiled.backward(
             context.arena,
             np.ascontiguousarray(d_logits, np.float32),
-            *self._flat_arrays(),
+            *self.flat_arrays(),
             context.train,
             flat,
             _engine.threads(),
@@ -105,15 +105,15 @@ class NativeNetwork:
         context.release()
 
     def predict(self, images: Images) -> Logits:
-        program = self._program(len(images), backward=False)
-        arena = self._take(program.plan.arena)
+        program = self.program(len(images), backward=False)
+        arena = self.take(program.plan.arena)
         logits = self._run(program, arena, images, train=False, momentum=0.0, backward_follows=False)
         self.give_back(arena, program.plan.arena)
         return logits
 
     def _run(
         self,
-        program: _Program,
+        program: CompiledPlan,
         arena: _engine.Arena | None,
         images: Images,
         train: bool,
@@ -127,7 +127,7 @@ class NativeNetwork:
             arena,
             np.ascontiguousarray(images, np.float32),
             logits,
-            *self._flat_arrays(),
+            *self.flat_arrays(),
             train,
             momentum,
             True,
@@ -136,14 +136,14 @@ class NativeNetwork:
         )
         return logits
 
-    def _flat_arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def flat_arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self.parameters.values.flat, self.parameters.gradients.flat, self.parameters.statistics.flat
 
-    def _program(self, images: int, backward: bool) -> _Program:
+    def program(self, images: int, backward: bool) -> CompiledPlan:
         if (images, backward) not in self._programs:
             self._bind()
             plan = compile_graph(self.graph, images, self._lanes, backward)
-            self._programs[images, backward] = _Program(plan, self._compile(plan))
+            self._programs[images, backward] = CompiledPlan(plan, self._compile(plan))
         return self._programs[images, backward]
 
     def _compile(self, plan: Plan) -> _engine.Program:
@@ -227,7 +227,7 @@ class NativeNetwork:
                 self.engine.set_updated(self.convolutions[weight.removesuffix(".weight")], wanted.get(weight))
         self._updated = dict(wanted)
 
-    def _take(self, floats: int) -> _engine.Arena:
+    def take(self, floats: int) -> _engine.Arena:
         """Free memory that is large enough; smaller pieces are let go, for they would not be used again soon."""
         for place, (size, arena) in enumerate(self._free):
             if size >= floats:

@@ -1,0 +1,50 @@
+"""What tuning found, kept for the next run: one file for each processor and instruction set."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from sparcl.files import write_json
+from sparcl.tuning.search import Tuned
+
+
+class TuningCache:
+    """A damaged or foreign file counts as empty: tuning can always be done again."""
+
+    def __init__(self, directory: Path, machine: str) -> None:
+        self.path = directory / f"tuning-{hashlib.sha256(machine.encode()).hexdigest()[:12]}.json"
+        self._machine = machine
+
+    def load(self) -> dict[str, Tuned]:
+        try:
+            stored = json.loads(self.path.read_text())
+            return {entry["key"]: from_json(entry) for entry in stored["found"]}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return {}
+
+    def store(self, found: list[Tuned]) -> None:
+        entries = self.load() | {tuned.key: tuned for tuned in found}
+        write_json(self.path, {"machine": self._machine, "found": [to_json(tuned) for tuned in entries.values()]})
+
+
+def to_json(tuned: Tuned) -> dict[str, Any]:
+    return {
+        "key": tuned.key,
+        "layers": list(tuned.layers),
+        "knobs": list(tuned.knobs),
+        "default_ms": tuned.default_ms,
+        "tuned_ms": tuned.tuned_ms,
+    }
+
+
+def from_json(entry: dict[str, Any]) -> Tuned:
+    """Checked: knobs are small positive numbers, of which there are as many as the pass has."""
+    key, knobs = entry["key"], tuple(entry["knobs"])
+    expected = (int, int, int, bool) if str(key).startswith("weight_gradient") else (int, int)
+    if len(knobs) != len(expected) or any(type(knob) is not kind for knob, kind in zip(knobs, expected, strict=True)):
+        raise ValueError(f"{key}: the knobs {knobs} make no sense")
+    if any(not 0 <= knob <= 65536 for knob in knobs):
+        raise ValueError(f"{key}: the knobs {knobs} make no sense")
+    layers = tuple(str(name) for name in entry["layers"])
+    return Tuned(str(key), layers, knobs, float(entry["default_ms"]), float(entry["tuned_ms"]))
