@@ -13,11 +13,12 @@ ALLOWED = {
     "graph": set(),
     "compiler": {"graph"},
     "network": {"graph", "compiler"},
+    "tuning": {"graph", "network"},
     "methods": {"data", "network"},
     "sparsity": {"network", "graph", "methods", "data", "metrics"},
-    "learning": {"data", "metrics", "graph", "network", "methods", "sparsity"},
+    "learning": {"data", "metrics", "graph", "network", "methods", "sparsity", "tuning"},
     "report": {"learning", "metrics"},
-    "cli": {"data", "metrics", "graph", "network", "methods", "sparsity", "learning", "report"},
+    "cli": {"data", "metrics", "graph", "network", "methods", "sparsity", "learning", "report", "tuning"},
 }
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from sparcl.cli import compare, cost, data, doctor, inspect, presets, run, settings
+from sparcl.cli import compare, cost, data, doctor, inspect, presets, run, settings, tune
 
 app = typer.Typer(
     help="Continual learning on small devices: learn new classes, keep the old ones.",
@@ -17,5 +17,6 @@ app.command(name="presets")(presets.presets)
 app.command(name="settings")(settings.settings)
 app.command(name="cost")(cost.cost)
 app.command(name="inspect")(inspect.inspect)
+app.command(name="tune")(tune.tune)
 app.command(name="doctor")(doctor.doctor)
 app.add_typer(data.app, name="data")

@@ -66,7 +66,7 @@ def cost(
         _print_run(RunDirectory(Path(preset)), as_json)
         return
     chosen = chosen_settings(preset, protocol, change, plugin=None)
-    stream = _stream(chosen)
+    stream = stream_without_pictures(chosen)
     network = network_cost(build_model(chosen.model, stream.image_shape, stream.classes, chosen.width))
     plan = training_plan(chosen, stream)
     if as_json:
@@ -82,7 +82,8 @@ def paper_network(image_shape: tuple[int, int, int], classes: int) -> NetworkCos
     return network_cost(build_model("resnet18", image_shape, classes, 64))
 
 
-def _stream(chosen: settings.Settings) -> Stream:
+def stream_without_pictures(chosen: settings.Settings) -> Stream:
+    """The tasks and shapes of a known data set, which need not be there; of another one the data is read."""
     options = chosen.data.model_dump()
     if chosen.dataset not in TRAINING_IMAGES_PER_CLASS:
         with progress_bar() as progress:

@@ -48,6 +48,10 @@ class Display:
     def close(self) -> None:
         self._progress.stop()
 
+    def noted(self, text: str) -> None:
+        if not self._quiet:
+            self._console.print(text, highlight=False, markup=False)
+
     def started(self, total_steps: int, done_steps: int) -> None:
         self._bar = self._progress.add_task("judging the untrained network", total=total_steps, loss="")
         self._progress.update(self._bar, completed=done_steps)

@@ -102,8 +102,7 @@ class Run:
         self._display = Display(stream, chosen, silent)
         self._trainer = Trainer(chosen, stream, RunDirectory(path), self._display)
         self.settings = self._trainer.settings
-        if not silent:
-            print(f"Backend: {self.settings.backend} ({self._trainer.backend_reason}).")
+        self._display.noted(f"Backend: {self.settings.backend} ({self._trainer.backend_reason}).")
         extra = "".join(f" --with {shlex.quote(str(file))}" for file in plugin or [])
         self._remedy = f"sparcl run --resume {shlex.quote(str(path))}{extra}"
 

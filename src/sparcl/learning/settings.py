@@ -87,6 +87,7 @@ class Settings(_Section):
     replay_batch_size: int = Field(32, ge=1)
     buffer_size: int = Field(500, ge=0, description="samples kept for rehearsal; 0 switches replay off")
     backend: Backend = Field("auto", description="native: the sparse engine; torch: dense PyTorch; auto: the faster")
+    tuning_seconds: float = Field(10.0, ge=0, description="a long run first tunes the engine for so long; 0: never")
     threads: int = Field(0, ge=0, le=512, description="0: all cores")
     data: DataSettings = DataSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -141,7 +142,9 @@ def from_json(stored: Values) -> Settings:
 
 def fingerprint(settings: Settings) -> str:
     """Tells whether two settings lead to the same run."""
-    content = settings.model_dump_json(exclude={"threads": True, "checkpoint": True, "data": {"root"}})
+    content = settings.model_dump_json(
+        exclude={"threads": True, "tuning_seconds": True, "checkpoint": True, "data": {"root"}}
+    )
     return hashlib.sha256(content.encode()).hexdigest()
 
 

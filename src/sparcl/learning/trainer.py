@@ -19,7 +19,7 @@ from sparcl.data import Samples, Stream, Task
 from sparcl.errors import SparclError
 from sparcl.generators import Generators
 from sparcl.graph import build_model
-from sparcl.learning import checkpoints, state
+from sparcl.learning import checkpoints, state, tuning
 from sparcl.learning.costs import CountingWatcher
 from sparcl.learning.evaluation import Evaluator
 from sparcl.learning.position import PhaseClock, Position
@@ -28,6 +28,7 @@ from sparcl.learning.settings import Settings
 from sparcl.methods import METHODS, Batch, Workplace
 from sparcl.metrics import AccuracyMatrix, mean_row, peak_memory_mb
 from sparcl.network import build_network, choose_backend
+from sparcl.network.native import NativeNetwork
 from sparcl.sparsity import SPARSIFIERS, Moment, Site
 
 RECALIBRATION_IMAGES = 500  # for methods that keep no samples: so many of the current task
@@ -40,6 +41,7 @@ class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop
 class Listener(Protocol):
     """Who watches a run."""
 
+    def noted(self, text: str) -> None: ...
     def started(self, total_steps: int, done_steps: int) -> None: ...
     def stepped(self, position: Position, loss: float) -> None: ...
     def evaluated(self, position: Position, class_il: list[float], task_il: list[float]) -> None: ...
@@ -109,10 +111,15 @@ class Trainer:
         """Learn every task (from where the newest checkpoint stands) and return the result."""
         self.log = MetricsLog(self.directory.path / "metrics.jsonl")
         try:
-            if not self._resume():
+            resumed = self._resume()
+            if resumed:
+                self._use_stored_tuning()
+            else:
                 self.sparsifier.begin_run()
             self.listener.started(sum(self._steps_of(task) for task in self.tasks), self.position.total_steps)
             try:
+                if not resumed:
+                    self._tune()
                 self._evaluate_untrained()
                 for task in self.tasks[self.position.task :]:
                     self._learn(task)
@@ -277,6 +284,26 @@ class Trainer:
             tensors, rest = state.capture(self)
             checkpoints.save(self.directory.checkpoints, self.position.total_steps, tensors, rest)
         self._last_checkpoint = time.monotonic()
+
+    def _tune(self) -> None:
+        """Tune the engine before a long run; the clock of the run includes it."""
+        settings, network = self.settings, self.network
+        if not isinstance(network, NativeNetwork) or not settings.tuning_seconds:
+            return
+        steps = sum(self._steps_of(task) for task in self.tasks)
+        flops = 6 * network.graph.macs() * (1 - settings.sparsity) * settings.batch_size * steps
+        if flops < tuning.WORTH_TUNING:
+            return
+        with self.clock.measure("tuning"):
+            path = self.directory.path / "tuning.json"
+            results = tuning.tune_run(
+                network, settings.batch_size, settings.tuning_seconds, path, lambda share: self._poll()
+            )
+        self.listener.noted(tuning.summary(results))
+
+    def _use_stored_tuning(self) -> None:
+        if isinstance(self.network, NativeNetwork):
+            tuning.use_stored(self.network, self.directory.path / "tuning.json")
 
     def _resume(self) -> bool:
         """Whether there was a checkpoint to go on from."""

@@ -39,12 +39,17 @@ def to_json(tuned: Tuned) -> dict[str, Any]:
 
 
 def from_json(entry: dict[str, Any]) -> Tuned:
-    """Checked: knobs are small positive numbers, of which there are as many as the pass has."""
-    key, knobs = entry["key"], tuple(entry["knobs"])
-    expected = (int, int, int, bool) if str(key).startswith("weight_gradient") else (int, int)
-    if len(knobs) != len(expected) or any(type(knob) is not kind for knob, kind in zip(knobs, expected, strict=True)):
-        raise ValueError(f"{key}: the knobs {knobs} make no sense")
-    if any(not 0 <= knob <= 65536 for knob in knobs):
-        raise ValueError(f"{key}: the knobs {knobs} make no sense")
+    key = str(entry["key"])
+    knobs = checked_knobs(key.split()[0], tuple(entry["knobs"]))
     layers = tuple(str(name) for name in entry["layers"])
-    return Tuned(str(key), layers, knobs, float(entry["default_ms"]), float(entry["tuned_ms"]))
+    return Tuned(key, layers, knobs, float(entry["default_ms"]), float(entry["tuned_ms"]))
+
+
+def checked_knobs(op: str, knobs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The knobs of one pass, if they are as many small numbers as it has."""
+    expected = (int, int, int, bool) if op == "weight_gradient" else (int, int)
+    if len(knobs) != len(expected) or any(type(knob) is not kind for knob, kind in zip(knobs, expected, strict=True)):
+        raise ValueError(f"the knobs {knobs} of {op} make no sense")
+    if any(not 0 <= knob <= 65536 for knob in knobs):
+        raise ValueError(f"the knobs {knobs} of {op} make no sense")
+    return knobs

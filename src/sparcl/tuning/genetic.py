@@ -19,7 +19,7 @@ def evolve(
     generator: np.random.Generator,
     out_of_time: Callable[[], bool],
 ) -> Genome:
-    """The cheapest genome found. `genes` tells how many choices each gene has; choices are ordered, neighbours alike."""
+    """The cheapest genome found. `genes`: how many choices each gene has, in an order where neighbours are alike."""
     known: dict[Genome, float] = {}
 
     def judge(population: Sequence[Genome]) -> None:

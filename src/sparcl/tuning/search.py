@@ -45,9 +45,7 @@ class _Bench:
         self.program = network.program(images, backward=True)
         self.arena = network.take(self.program.plan.arena)
         self.steps = {
-            (step.layer, step.op): number
-            for number, step in enumerate(self.program.plan.steps)
-            if step.op in PASSES
+            (step.layer, step.op): number for number, step in enumerate(self.program.plan.steps) if step.op in PASSES
         }
 
     def _touch_memory(self, images: int) -> None:
@@ -106,9 +104,7 @@ def tune(
                 kinds.setdefault(kind_of(network, node, op, images), []).append((node.name, op))
     bench = _Bench(network, images)
     kinds = {key: members for key, members in kinds.items() if members[0] in bench.steps}  # the first has no data pass
-    found = [
-        _renamed(known[key], members) for key, members in kinds.items() if known is not None and key in known
-    ]
+    found = [_renamed(known[key], members) for key, members in kinds.items() if known is not None and key in known]
     missing = {key: members for key, members in kinds.items() if known is None or key not in known}
     deadline = time.monotonic() + seconds
     defaults = {key: bench.milliseconds(*members[0]) for key, members in missing.items()}
@@ -153,7 +149,7 @@ def _search(
         return (tiles[genome[0]], channels[genome[1]])
 
     def use(knobs: tuple[Any, ...]) -> None:
-        changed = list(original)
+        changed: list[Any] = list(original)
         changed[place] = knobs
         engine.set_knobs(layer, *changed)
 
@@ -180,15 +176,13 @@ def _search(
 def _nearest(genes: tuple[int, ...], decode: Callable[[Genome], tuple[Any, ...]], wanted: tuple[Any, ...]) -> Genome:
     """The genome whose knobs are closest to the given ones."""
     every = [tuple(genome) for genome in np.ndindex(*genes)]
-    return min(
-        every, key=lambda genome: sum(abs(int(a) - int(b)) for a, b in zip(decode(genome), wanted, strict=True))
-    )
+    return min(every, key=lambda genome: sum(abs(int(a) - int(b)) for a, b in zip(decode(genome), wanted, strict=True)))
 
 
 def apply(network: NativeNetwork, results: list[Tuned]) -> None:
     """Use what was found."""
     for name, layer in network.convolutions.items():
-        knobs = list(network.engine.knobs(layer))
+        knobs: list[Any] = list(network.engine.knobs(layer))
         chosen = [tuned for tuned in results if name in tuned.layers]
         for tuned in chosen:
             knobs[PASSES[tuned.key.split()[0]]] = tuned.knobs

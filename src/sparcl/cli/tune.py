@@ -1,0 +1,89 @@
+"""`sparcl tune`: find the fastest settings of the engine for a network on this machine."""
+
+import json
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from sparcl.cli.cost import stream_without_pictures
+from sparcl.cli.display import print_table, progress_bar
+from sparcl.cli.run import ChangeOption, PluginOption, PresetArgument, ProtocolOption, chosen_settings
+from sparcl.errors import SparclError
+from sparcl.graph import build_model
+from sparcl.learning.tuning import summary, tuning_cache
+from sparcl.network import build_network, choose_backend
+from sparcl.network.native import NativeNetwork
+from sparcl.sparsity.layers import sparse_layers
+from sparcl.sparsity.masks import random_mask
+from sparcl.tuning import Tuned, apply
+from sparcl.tuning import tune as search
+
+HELP = """Tune the engine for a preset's network: tiles, channel blocks and threads of every convolution and pass.
+
+A genetic search measures candidates on this machine, the longest passes first. What it finds is kept for all later runs
+with such layers, and cannot change results beyond rounding. `sparcl run` does the same for a few seconds before a long
+run; this command searches longer, and again if asked.
+
+\b
+sparcl tune cifar10/sparcl-derpp-95
+sparcl tune cifar10/sparcl-derpp-90 --seconds 60 --again
+"""
+
+
+def tune(
+    preset: PresetArgument = None,
+    seconds: Annotated[float, typer.Option(help="Search for at most so long.", min=0.1)] = 30.0,
+    seed: Annotated[int, typer.Option(help="Of the genetic search.", min=0)] = 0,
+    again: Annotated[bool, typer.Option("--again", help="Also search what was tuned before.")] = False,
+    change: ChangeOption = None,
+    protocol: ProtocolOption = None,
+    plugin: PluginOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    chosen = chosen_settings(preset, protocol, change, plugin)
+    stream = stream_without_pictures(chosen)
+    graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
+    backend, reason = choose_backend("native", graph, sparse=True)
+    generator = np.random.default_rng(chosen.seed)
+    network = build_network(graph, generator, chosen.threads, backend)
+    if not isinstance(network, NativeNetwork):
+        raise SparclError(f"There is nothing to tune: {reason}.")
+    if chosen.sparsity:
+        layers = sparse_layers(graph, chosen.sparsity)
+        network.parameters.set_index(
+            {layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers}
+        )
+    cache = tuning_cache()
+    with progress_bar(quiet=as_json) as bar:
+        results = search(
+            network,
+            chosen.batch_size,
+            seconds,
+            seed,
+            known={} if again else cache.load(),
+            progress=lambda share: bar("tuning", round(100 * share), 100),
+        )
+    cache.store(results)
+    apply(network, results)
+    if as_json:
+        print(json.dumps({"found": [vars(tuned) for tuned in results], "cache": str(cache.path)}))
+        return
+    print_table(_table(results))
+    print(summary(results))
+    print(f"Kept in {cache.path}")
+
+
+tune.__doc__ = HELP
+
+
+def _table(results: list[Tuned]) -> Table:
+    table = Table("pass and shape", "layers", "default ms", "tuned ms", "gain", "knobs", box=None, pad_edge=False)
+    for tuned in sorted(results, key=lambda tuned: -tuned.default_ms * len(tuned.layers)):
+        gain = f"{tuned.default_ms / tuned.tuned_ms:.2f}x" if tuned.tuned_ms else "-"
+        knobs = ", ".join(str(knob) for knob in tuned.knobs)
+        table.add_row(
+            tuned.key, str(len(tuned.layers)), f"{tuned.default_ms:.2f}", f"{tuned.tuned_ms:.2f}", gain, knobs
+        )
+    return table

@@ -1,0 +1,59 @@
+"""Tuning at the start of a run. What was chosen is stored with the run: resumed, it must round as it did before."""
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sparcl.data.store import cache_directory
+from sparcl.errors import SparclError
+from sparcl.files import write_json
+from sparcl.learning import environment
+from sparcl.network.native import NativeNetwork
+from sparcl.tuning import Tuned, TuningCache, apply, tune
+from sparcl.tuning.cache import checked_knobs
+
+#: Runs of fewer FLOPs than this are over in a minute or two, and are not worth tuning.
+WORTH_TUNING = 1e13
+
+
+def tuning_cache() -> TuningCache:
+    found = environment.describe()
+    return TuningCache(cache_directory(), f"{found['processor']}, {found['instruction_set']}")
+
+
+def tune_run(
+    network: NativeNetwork, images: int, seconds: float, path: Path, progress: Callable[[float], None]
+) -> list[Tuned]:
+    """Tune (what was tuned before comes from the cache), use the result, and store it in the run's directory."""
+    cache = tuning_cache()
+    results = tune(network, images, seconds, known=cache.load(), progress=progress)
+    with contextlib.suppress(SparclError):  # a cache that cannot be written is no reason not to run
+        cache.store(results)
+    apply(network, results)
+    write_json(path, {name: network.engine.knobs(layer) for name, layer in network.convolutions.items()})
+    return results
+
+
+def use_stored(network: NativeNetwork, path: Path) -> None:
+    """Run as before, if the run was tuned."""
+    if not path.exists():
+        return
+    try:
+        stored: dict[str, Any] = json.loads(path.read_text())
+        for name, knobs in stored.items():
+            forward, data, gradient = (tuple(part) for part in knobs)
+            checked_knobs("convolve", forward), checked_knobs("data_gradient", data)
+            checked_knobs("weight_gradient", gradient)
+            network.engine.set_knobs(network.convolutions[name], forward, data, gradient)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SparclError(f"{path} is damaged: {error}. Start the run anew.") from error
+
+
+def summary(results: list[Tuned]) -> str:
+    before = sum(tuned.default_ms * len(tuned.layers) for tuned in results)
+    after = sum(tuned.tuned_ms * len(tuned.layers) for tuned in results)
+    if not results or not after:
+        return "Tuned for this machine: nothing to tune."
+    return f"Tuned for this machine: convolutions {before:.1f} ms -> {after:.1f} ms a step ({before / after:.2f}x)."

@@ -1,0 +1,114 @@
+"""The genetic search, the tuner and its cache. No times are asserted, only what is done with them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sparcl.graph import build_model
+from sparcl.network import build_network
+from sparcl.tuning import Tuned, TuningCache, apply, tune
+from sparcl.tuning.genetic import evolve
+
+
+def never() -> bool:
+    return False
+
+
+def test_the_genetic_search_finds_the_cheapest_of_an_ordered_space():
+    best, found = (7, 2, 1), []
+    for seed in range(10):
+        genome = evolve(
+            (10, 8, 2),
+            [(0, 0, 0)],
+            lambda g: sum(abs(a - b) for a, b in zip(g, best, strict=True)),
+            generations=30,
+            generator=np.random.default_rng(seed),
+            out_of_time=never,
+        )
+        found.append(genome)
+    assert found.count(best) >= 9
+
+
+def test_the_genetic_search_is_seeded_and_measures_nothing_twice():
+    def run():
+        asked = []
+
+        def cost(genome):
+            asked.append(genome)
+            return float(genome[0])
+
+        best = evolve((50,), [(25,)], cost, 5, np.random.default_rng(3), never)
+        return best, asked
+
+    first, second = run(), run()
+    assert first == second
+    assert len(set(first[1])) == len(first[1])
+
+
+def test_without_time_the_starting_point_is_the_answer():
+    assert evolve((5, 5), [(3, 3)], lambda g: -sum(g), 9, np.random.default_rng(0), lambda: True) == (3, 3)
+
+
+@pytest.fixture
+def network():
+    return build_network(build_model("convnet", (1, 8, 8), 10, 8), np.random.default_rng(0), 1, "native")
+
+
+def test_tuning_changes_no_result_and_leaves_no_trace(network):
+    images = np.random.default_rng(1).normal(size=(8, 1, 8, 8)).astype(np.float32)
+    before = network.predict(images)
+    gradients, statistics = network.parameters.gradients.flat.copy(), network.parameters.statistics.flat.copy()
+    results = tune(network, 8, seconds=30)
+    assert np.array_equal(network.parameters.gradients.flat, gradients)
+    assert np.array_equal(network.parameters.statistics.flat, statistics)
+    assert {name for tuned in results for name in tuned.layers} == {"conv1", "conv2", "conv3", "conv4"}
+    assert all(tuned.tuned_ms <= tuned.default_ms for tuned in results)
+    apply(network, results)
+    np.testing.assert_allclose(network.predict(images), before, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_known_is_not_searched_again(network):
+    results = tune(network, 8, seconds=30)
+    again = tune(network, 8, seconds=30, known={tuned.key: tuned for tuned in results})
+    assert {t.key: t.knobs for t in again} == {t.key: t.knobs for t in results}
+    assert {t.key: t.tuned_ms for t in again} == {t.key: t.tuned_ms for t in results}  # remembered, not measured
+
+
+def test_the_cache_keeps_and_adds(tmp_path):
+    cache = TuningCache(tmp_path, "a processor")
+    one = Tuned("convolve a", ("x",), (3, 16), 2.0, 1.0)
+    two = Tuned("weight_gradient b", ("y",), (1, 16, 8, True), 2.0, 1.5)
+    cache.store([one])
+    cache.store([two])
+    assert cache.load() == {one.key: one, two.key: two}
+    assert TuningCache(tmp_path, "another processor").load() == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[1]",
+        '{"found": [{"key": "convolve a", "layers": [], "knobs": [3], "default_ms": 1, "tuned_ms": 1}]}',
+        '{"found": [{"key": "convolve a", "layers": [], "knobs": [-3, 4], "default_ms": 1, "tuned_ms": 1}]}',
+        '{"found": [{"key": "convolve a", "layers": [], "knobs": ["3", 4], "default_ms": 1, "tuned_ms": 1}]}',
+        '{"found": [{"key": "weight_gradient a", "layers": [], "knobs": [3, 4], "default_ms": 1, "tuned_ms": 1}]}',
+    ],
+)
+def test_a_damaged_cache_counts_as_empty(tmp_path, content):
+    cache = TuningCache(tmp_path, "a processor")
+    cache.path.write_text(content)
+    assert cache.load() == {}
+
+
+def test_the_command_tunes_and_remembers(tmp_path):
+    command = [sys.executable, "-m", "sparcl.cli.main", "tune", "digits/sparcl-derpp-90", "--set", "width=8"]
+    environment = {"SPARCL_CACHE": str(tmp_path), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    run = subprocess.run([*command, "--seconds", "1"], capture_output=True, text=True, env=environment)
+    assert run.returncode == 0, run.stderr
+    assert "Tuned for this machine" in run.stdout
+    stored = next(tmp_path.glob("tuning-*.json"))
+    assert json.loads(stored.read_text())["found"]
