@@ -41,6 +41,7 @@ class _Bench:
 
     def __init__(self, network: NativeNetwork, images: int) -> None:
         self.network = network
+        self._gradients = network.parameters.gradients.flat.copy()  # the steps add to them
         self._touch_memory(images)
         self.program = network.program(images, backward=True)
         self.arena = network.take(self.program.plan.arena)
@@ -51,12 +52,9 @@ class _Bench:
     def _touch_memory(self, images: int) -> None:
         """One real pass, so that the memory the steps read is neither untouched nor all zeros."""
         network = self.network
-        gradients = network.parameters.gradients.flat
-        before = gradients.copy()
         noise = np.random.default_rng(0).normal(size=(images, *network.graph.input_shape)).astype(np.float32)
         logits, context = network.forward(noise, momentum=0.0)
         network.backward(context, logits / len(logits))
-        gradients[...] = before
 
     def milliseconds(self, layer: str, op: str, repeats: int = 3) -> float:
         """The shortest of a few runs, after one that sorts the weight anew and warms the caches."""
@@ -72,6 +70,7 @@ class _Bench:
         return 1000 * min(times)
 
     def close(self) -> None:
+        self.network.parameters.gradients.flat[...] = self._gradients
         self.network.give_back(self.arena, self.program.plan.arena)
 
 
@@ -103,9 +102,23 @@ def tune(
             for op in PASSES:
                 kinds.setdefault(kind_of(network, node, op, images), []).append((node.name, op))
     bench = _Bench(network, images)
+    try:
+        return _tune(bench, kinds, seconds, seed, known or {}, progress)
+    finally:
+        bench.close()
+
+
+def _tune(
+    bench: _Bench,
+    kinds: dict[str, list[tuple[str, str]]],
+    seconds: float,
+    seed: int,
+    known: Mapping[str, Tuned],
+    progress: Callable[[float], None],
+) -> list[Tuned]:
     kinds = {key: members for key, members in kinds.items() if members[0] in bench.steps}  # the first has no data pass
-    found = [_renamed(known[key], members) for key, members in kinds.items() if known is not None and key in known]
-    missing = {key: members for key, members in kinds.items() if known is None or key not in known}
+    found = [_renamed(known[key], members) for key, members in kinds.items() if key in known]
+    missing = {key: members for key, members in kinds.items() if key not in known}
     deadline = time.monotonic() + seconds
     defaults = {key: bench.milliseconds(*members[0]) for key, members in missing.items()}
     total = sum(defaults[key] * len(members) for key, members in missing.items())
@@ -115,13 +128,10 @@ def tune(
         left = deadline - time.monotonic()
         if left <= 0:
             break
-        share = defaults[key] * len(members) / (total - done)
+        share = defaults[key] * len(members) / max(total - done, 1e-9)
         found.append(_search(bench, key, members, time.monotonic() + max(0.2, left * min(1.0, 1.5 * share)), generator))
         done += defaults[key] * len(members)
         progress(done / total)
-        if done >= total:
-            break
-    bench.close()
     return found
 
 
