@@ -30,9 +30,9 @@ int usable_shape(const TileGrid& grid, int wanted) {
 
 }  // namespace
 
-// Fitted to what the tuner finds on processors with 32 KB of L1 and 1 MB of L2 cache. A block of input channels is small
-// so that its pixels stay in L1; the sparser the weight, the more channels a block needs for enough entries to share the
-// loading and storing of the sums.
+// Fitted to what the tuner finds on processors with 32 KB of L1 and 1 MB of L2 cache. A block of input channels is
+// small so that its pixels stay in L1; the sparser the weight, the more channels a block needs for enough entries to
+// share the loading and storing of the sums.
 Knobs default_knobs(const ConvolutionShape& shape, double density, int accumulators) {
   const double sparser = 0.25 / std::clamp(density, 1e-3, 1.0);
   const auto channels = [&](double at_a_quarter, double power, int limit) {
@@ -176,28 +176,39 @@ void ConvolutionLayer::split(Pass& pass, int blocks, int threads) {
                                           weight.begin());
 }
 
-void ConvolutionLayer::forward(const KernelTable& kernels, const float* x, float* y, Batch batch, int threads) {
-  split(forward_, batch.blocks, threads);
+void ConvolutionLayer::run(const KernelTable& kernels, Pass& pass, const Side& from, const Side& to, Steps steps,
+                           Batch batch, bool accumulate, int threads) {
+  split(pass, batch.blocks, threads);
   const int64_t lanes = lanes_;
-  kernels.convolve({x, y, forward_.list.list(), forward_.list.entries.data(), forward_.tiles.data(),
-                    static_cast<int32_t>(forward_.tiles.size()), static_cast<int32_t>(forward_.ranges.size()) - 1,
-                    forward_.ranges.data(), batch.blocks, shape_.in.block() * lanes, shape_.out.block() * lanes,
-                    shape_.out.plane * lanes, shape_.in.row * lanes, shape_.out.row * lanes, shape_.stride, 1, false},
-                   threads);
+  const Convolution job{.x = from.data,
+                        .y = const_cast<float*>(to.data) + pass.first_pixel * lanes,
+                        .list = pass.list.list(),
+                        .entries = pass.list.entries.data(),
+                        .tiles = pass.tiles.data(),
+                        .tile_count = static_cast<int32_t>(pass.tiles.size()),
+                        .splits = static_cast<int32_t>(pass.ranges.size()) - 1,
+                        .ranges = pass.ranges.data(),
+                        .blocks = batch.blocks,
+                        .x_block = from.extent.block() * lanes,
+                        .y_block = to.extent.block() * lanes,
+                        .y_plane = to.extent.plane * lanes,
+                        .x_row = from.extent.row * lanes,
+                        .y_row = to.extent.row * lanes,
+                        .x_step = steps.in,
+                        .y_step = steps.out,
+                        .accumulate = accumulate};
+  kernels.convolve(job, threads);
+}
+
+void ConvolutionLayer::forward(const KernelTable& kernels, const float* x, float* y, Batch batch, int threads) {
+  run(kernels, forward_, {x, shape_.in}, {y, shape_.out}, {shape_.stride, 1}, batch, false, threads);
 }
 
 void ConvolutionLayer::data_gradient(const KernelTable& kernels, const float* dy, float* dx, Batch batch,
                                      bool accumulate, int threads) {
-  const int64_t lanes = lanes_;
   for (Pass& pass : data_) {
     if (accumulate && pass.list.entries.empty()) continue;
-    split(pass, batch.blocks, threads);
-    kernels.convolve(
-        {dy, dx + pass.first_pixel * lanes, pass.list.list(), pass.list.entries.data(), pass.tiles.data(),
-         static_cast<int32_t>(pass.tiles.size()), static_cast<int32_t>(pass.ranges.size()) - 1, pass.ranges.data(),
-         batch.blocks, shape_.out.block() * lanes, shape_.in.block() * lanes, shape_.in.plane * lanes,
-         shape_.out.row * lanes, shape_.in.row * lanes, 1, shape_.stride, accumulate},
-        threads);
+    run(kernels, pass, {dy, shape_.out}, {dx, shape_.in}, {1, shape_.stride}, batch, accumulate, threads);
   }
 }
 
@@ -208,28 +219,28 @@ void ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& l
   const bool over_batch = knobs_.gradient.over_batch && batch.blocks % threads == 0;
   const size_t needed = static_cast<size_t>(entries) * (over_batch ? threads : 1);
   if (sums_.size() < needed) sums_.resize(needed);
-  kernels.weight_gradient({x,
-                           dy,
-                           list.list(),
-                           list.offsets.data(),
-                           sums_.data(),
-                           entries,
-                           knobs_.gradient.rows,
-                           knobs_.gradient.columns,
-                           shape_.out.height,
-                           shape_.out.width,
-                           batch.blocks,
-                           shape_.in.block() * lanes,
-                           shape_.out.block() * lanes,
-                           shape_.out.plane * lanes,
-                           shape_.in.row * lanes,
-                           shape_.out.row * lanes,
-                           shape_.stride,
-                           shape_.in.height,
-                           shape_.in.width,
-                           shape_.in_padded,
-                           over_batch},
-                          threads);
+  const WeightGradient job{.x = x,
+                           .dy = dy,
+                           .list = list.list(),
+                           .offsets = list.offsets.data(),
+                           .sums = sums_.data(),
+                           .entries = entries,
+                           .tile_rows = knobs_.gradient.rows,
+                           .tile_columns = knobs_.gradient.columns,
+                           .height = shape_.out.height,
+                           .width = shape_.out.width,
+                           .blocks = batch.blocks,
+                           .x_block = shape_.in.block() * lanes,
+                           .dy_block = shape_.out.block() * lanes,
+                           .dy_plane = shape_.out.plane * lanes,
+                           .x_row = shape_.in.row * lanes,
+                           .dy_row = shape_.out.row * lanes,
+                           .x_step = shape_.stride,
+                           .input_height = shape_.in.height,
+                           .input_width = shape_.in.width,
+                           .padded = shape_.in_padded,
+                           .over_batch = over_batch};
+  kernels.weight_gradient(job, threads);
 }
 
 void ConvolutionLayer::weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients,

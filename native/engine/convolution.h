@@ -61,12 +61,22 @@ class ConvolutionLayer {
     int64_t first_pixel = 0;
   };
 
+  struct Side {  // a map that is read, or written
+    const float* data;
+    Extent extent;
+  };
+  struct Steps {  // pixels between neighbouring tile positions
+    int32_t in, out;
+  };
+
   Active active_weights() const;
   void build_forward();
   void build_data();
   void build_gradient();
   void fill(Pass& pass, const float* values);
   void split(Pass& pass, int blocks, int threads);
+  void run(const KernelTable& kernels, Pass& pass, const Side& from, const Side& to, Steps steps, Batch batch,
+           bool accumulate, int threads);
   void sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy, Batch batch,
                     int threads);
 
