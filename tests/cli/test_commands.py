@@ -153,18 +153,41 @@ m.version = version
 """
 
 
-def test_without_torch_it_says_how_to_install_it(tmp_path):
-    hide = "import sys; sys.modules['torch'] = None; import importlib.util as u; find = u.find_spec\n"
-    hide += "u.find_spec = lambda name, *rest: None if name == 'torch' else find(name, *rest)\n"
+HIDE_TORCH = """
+import sys; sys.modules["torch"] = None
+import importlib.util as u; find = u.find_spec
+u.find_spec = lambda name, *rest: None if name == "torch" else find(name, *rest)
+"""
+
+
+def sparcl_without_torch(*arguments, hide=HIDE_TORCH):
     code = hide + "from sparcl.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "run", "digits/er", "--out", str(tmp_path / "run")]
-    assert refused(subprocess.run(command, capture_output=True, text=True, check=False), "sparcl-edge[torch]")
+    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "preset", ["digits/sparcl-derpp-90", "digits/rigl-er-90", "digits/snip-derpp-75", "digits/derpp"]
+)
+def test_everything_is_learned_without_torch(tmp_path, preset):
+    finished = sparcl_without_torch("run", preset, *QUICK[:-1], "--out", tmp_path / "run")
+    assert finished.returncode == 0, finished.stderr
+    assert "Backend: native" in finished.stderr
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["backend"] == "native"
+
+
+def test_without_torch_the_torch_backend_says_how_to_install_it(tmp_path):
+    asked = ("run", "digits/er", "--set", "backend=torch", "--out", tmp_path / "run")
+    assert refused(sparcl_without_torch(*asked), "sparcl-edge[torch]")
     # The same line in doctor's report, where square brackets could be taken for markup.
-    report = code.replace(
-        "from sparcl.cli", "import importlib.metadata as m; installed = m.version\n" + HIDE_VERSION + "from sparcl.cli"
-    )
-    doctor = subprocess.run([sys.executable, "-c", report, "doctor"], capture_output=True, text=True, check=False)
-    assert "sparcl-edge[torch]" in doctor.stdout
+    hide = HIDE_TORCH + "import importlib.metadata as m; installed = m.version\n" + HIDE_VERSION
+    assert "sparcl-edge[torch]" in sparcl_without_torch("doctor", hide=hide).stdout
+
+
+def test_the_reason_for_a_backend_is_told_and_the_backend_recorded(tmp_path):
+    dense = sparcl("run", "digits/er", *QUICK[:-1], "--out", tmp_path / "dense")
+    assert "Backend: torch (the network is dense" in dense.stderr
+    sparse = sparcl("run", "digits/sparcl-er-90", *QUICK[:-1], "--out", tmp_path / "sparse")
+    assert "Backend: native (the network is sparse" in sparse.stderr
 
 
 def test_a_loss_that_explodes_stops_the_run_with_advice(tmp_path):

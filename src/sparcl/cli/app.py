@@ -2,7 +2,7 @@
 
 import typer
 
-from sparcl.cli import compare, cost, data, doctor, inspect, presets, run, settings, tune
+from sparcl.cli import bench, compare, cost, data, doctor, inspect, presets, run, settings, tune
 
 app = typer.Typer(
     help="Continual learning on small devices: learn new classes, keep the old ones.",
@@ -19,4 +19,5 @@ app.command(name="cost")(cost.cost)
 app.command(name="inspect")(inspect.inspect)
 app.command(name="tune")(tune.tune)
 app.command(name="doctor")(doctor.doctor)
+app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")

@@ -41,7 +41,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the same 
 def _missing() -> dict[str, str]:
     missing = {}
     if environment.installed_version("torch") is None:
-        missing["sparcl run"] = NEEDS_TORCH
+        missing["backend=torch and sparcl bench"] = NEEDS_TORCH
     for name, source in DATASETS.items():
         if source.image_size is None:
             continue  # the user's own images lie wherever the user says

@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 
 from sparcl.cli.display import print_table
+from sparcl.cli.plan import print_plan
 from sparcl.errors import SparclError
 from sparcl.graph import Graph, build_model
 from sparcl.learning.run_directory import RunDirectory
@@ -23,6 +24,7 @@ sparcl inspect resnet18                             # the network of the paper, 
 sparcl inspect resnet18 --width 20 --image-size 64 --classes 200
 sparcl inspect convnet --channels 1 --image-size 8
 sparcl inspect runs/digits-sparcl-derpp-90-seed0    # a run: how its weights and samples changed
+sparcl inspect --plan cifar10/sparcl-derpp-95       # what the engine does step by step, and its memory
 """
 
 
@@ -32,8 +34,17 @@ def inspect(
     image_size: Annotated[int, typer.Option(min=1, help="Height and width of the images.")] = 32,
     channels: Annotated[int, typer.Option(min=1, help="Channels of the images.")] = 3,
     classes: Annotated[int, typer.Option(min=1, help="Outputs of the classifier.")] = 10,
+    plan: Annotated[
+        str | None, typer.Option(metavar="PRESET", help="Print the plan the engine makes of this preset's network.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="With --plan: images in a batch.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
+    if plan is not None:
+        print_plan(plan, batch, as_json)
+        return
+    if batch is not None:
+        raise SparclError("--batch belongs to --plan, for example: sparcl inspect --plan digits/sparcl-derpp-90.")
     if (Path(model) / "settings.json").is_file():
         _print_run(RunDirectory(Path(model)), as_json)
         return

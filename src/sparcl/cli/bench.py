@@ -1,0 +1,261 @@
+"""`sparcl bench`: how fast and how small, measured on this machine beside PyTorch."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparcl.bench import growth as growth_of
+from sparcl.bench import tables
+from sparcl.bench.layers import measure_layers, totals
+from sparcl.bench.machine import Machine
+from sparcl.bench.memory import measure_memory
+from sparcl.bench.versus import Kind, Protocol, Row, measure
+from sparcl.bench.workload import Workload
+from sparcl.cli import bench_display
+from sparcl.cli.bench_options import (
+    BatchOption,
+    CompileOption,
+    ImageSizeOption,
+    IntoOption,
+    JsonOption,
+    ModelOption,
+    RepeatsOption,
+    SparsityOption,
+    ThreadsOption,
+    WidthOption,
+    check_section,
+    counts,
+    shares,
+    threads_or_all,
+)
+from sparcl.cli.display import progress_bar
+from sparcl.files import write_text
+from sparcl.report.comparison import replace_section
+
+app = typer.Typer(
+    help="Measure our sparse engine beside dense PyTorch on this machine. Run it while nothing else runs.",
+    no_args_is_help=True,
+)
+
+
+class Notes(list[str]):
+    """What a reader must know about the numbers; each thing is said once."""
+
+    def __call__(self, line: str) -> None:
+        if line not in self:
+            self.append(line)
+
+
+@app.command()
+def train(
+    sparsity: SparsityOption = "0.75,0.9,0.95",
+    batch: BatchOption = "32",
+    image_size: ImageSizeOption = "32",
+    width: WidthOption = 64,
+    model: ModelOption = "resnet18",
+    threads: ThreadsOption = 0,
+    repeats: RepeatsOption = 15,
+    compiled: CompileOption = True,
+    into: IntoOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Time a training step: forward, cross-entropy, backward, gradient descent.
+
+    Ours at each sparsity (random masks on the layers that training makes sparse) against the fastest dense float32
+    step of PyTorch: contiguous, channels_last, or channels_last with torch.compile. bf16 is measured too, but does not
+    count.
+
+    \b
+    sparcl bench train                                  # ResNet-18 on 32x32 images
+    sparcl bench train --batch 8,32,128 --sparsity .9   # a row for every combination
+    sparcl bench train --no-compile --repeats 3         # a quick look
+    sparcl bench train --into docs/performance.md       # write the table into a document
+    """
+    works = _workloads(model, width, image_size, batch)
+    protocol = Protocol(threads_or_all(threads), repeats, compiled)
+    _versus("train", works, shares(sparsity), protocol, into, as_json)
+
+
+@app.command()
+def infer(
+    sparsity: SparsityOption = "0.75,0.9,0.95",
+    batch: BatchOption = "1,32",
+    image_size: ImageSizeOption = "32",
+    width: WidthOption = 64,
+    model: ModelOption = "resnet18",
+    threads: ThreadsOption = 0,
+    repeats: RepeatsOption = 15,
+    compiled: CompileOption = True,
+    into: IntoOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Time predictions.
+
+    Ours at each sparsity against PyTorch's fastest in float32: contiguous, channels_last, frozen (traced and optimised
+    for inference) or with torch.compile. bf16 is measured too, but does not count.
+
+    \b
+    sparcl bench infer                                  # one image, and 32 at once
+    sparcl bench infer --batch 1 --threads 1            # a small device
+    """
+    works = _workloads(model, width, image_size, batch)
+    protocol = Protocol(threads_or_all(threads), repeats, compiled)
+    _versus("infer", works, shares(sparsity), protocol, into, as_json)
+
+
+@app.command()
+def layers(
+    sparsity: SparsityOption = "0.9",
+    batch: Annotated[int, typer.Option(min=1, help="Images in a batch.")] = 32,
+    image_size: Annotated[int, typer.Option(min=1, help="Height and width of the images.")] = 32,
+    width: WidthOption = 64,
+    model: ModelOption = "resnet18",
+    threads: ThreadsOption = 0,
+    repeats: RepeatsOption = 5,
+    as_json: JsonOption = False,
+) -> None:
+    """Time every convolution alone: forward, data gradient, weight gradient, and their sums.
+
+    Against PyTorch's conv2d in channels_last order. GFLOP/s count what each side computes: ours only active weights.
+
+    \b
+    sparcl bench layers
+    sparcl bench layers --sparsity .75,.95 --batch 8
+    """
+    work, notes = Workload(model, width, image_size, batch), Notes()
+    work.check_training()
+    protocol = Protocol(threads_or_all(threads), repeats)
+    machine = _machine(protocol.threads, notes)
+    with progress_bar(as_json) as progress:
+        rows = measure_layers(work, shares(sparsity), protocol, notes, progress)
+    if as_json:
+        sums = [total.to_json() for total in totals(rows)]
+        _print_json({"rows": [row.to_json() for row in rows], "totals": sums}, machine, notes)
+    else:
+        bench_display.print_layers(rows, totals(rows), str(work))
+        bench_display.print_origin(machine, notes)
+
+
+@app.command()
+def memory(
+    sparsity: Annotated[
+        float, typer.Option(min=0.0, max=0.999, help="Share of the weights that are not there.")
+    ] = 0.95,
+    batch: Annotated[int, typer.Option(min=2, help="Images in a batch, and in each replayed batch.")] = 32,
+    image_size: Annotated[int, typer.Option(min=1, help="Height and width of the images.")] = 32,
+    width: WidthOption = 64,
+    model: ModelOption = "resnet18",
+    threads: ThreadsOption = 0,
+    steps: Annotated[int, typer.Option(min=4, help="Training steps in each process.")] = 10,
+    buffer_size: Annotated[int, typer.Option(min=1, help="Images kept for rehearsal.")] = 500,
+    into: IntoOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the peak of resident memory of whole processes that train DER++ on random images.
+
+    SparCL around DER++ on our engine, without torch; dense DER++ in PyTorch as it is usually written, with three
+    forward passes alive before one backward pass; and dense DER++ with our methods on PyTorch.
+
+    \b
+    sparcl bench memory
+    sparcl bench memory --sparsity .9 --batch 10 --width 20
+    """
+    check_section(into, "memory")
+    work, notes, count = Workload(model, width, image_size, batch), Notes(), threads_or_all(threads)
+    machine = _machine(count, notes, says_load=False)
+    with progress_bar(as_json) as progress:
+        found = measure_memory(work, sparsity, steps, buffer_size, count, notes, progress)
+    if into is not None:
+        protocol = f"{work}, sparsity {sparsity:g}, {steps} steps, {buffer_size} images in the buffer."
+        _write(into, "memory", tables.memory(found), machine, protocol, notes)
+    if as_json:
+        _print_json(found, machine, notes)
+    else:
+        bench_display.print_memory(found, str(work))
+        bench_display.print_origin(machine, notes)
+
+
+@app.command()
+def growth(
+    sparsity: SparsityOption = "0.5,0.75,0.9,0.95,0.99",
+    width: Annotated[str, typer.Option(help="Widths, separated by commas.")] = "16,32,48,64",
+    batch: BatchOption = "8,16,32,64,128",
+    threads: Annotated[str, typer.Option(help="Threads, separated by commas. Default: from 1 to all cores.")] = "",
+    image_size: Annotated[int, typer.Option(min=1, help="Height and width of the images.")] = 32,
+    model: ModelOption = "resnet18",
+    repeats: RepeatsOption = 7,
+    compiled: CompileOption = False,
+    into: IntoOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Time a training step against sparsity, width, batch and threads, one of them at a time.
+
+    The others stay at sparsity 0.9, width 64, batch 32 and all threads, or the nearest value that is measured.
+    torch.compile takes a minute for every point, so it takes part only with --compile.
+
+    \b
+    sparcl bench growth --into docs/performance.md      # tables, and a plot beside the document
+    sparcl bench growth --width 8,16 --batch 4,8 --repeats 3
+    """
+    check_section(into, "growth")
+    cores = threads_or_all(0)
+    every = counts(threads, "--threads", most=512) if threads else list(range(1, cores + 1))
+    ranges = growth_of.Ranges(shares(sparsity), counts(width, "--width"), counts(batch, "--batch"), every)
+    base, notes = growth_of.Base.within(ranges, model, image_size), Notes()
+    machine = _machine(base.threads, notes)
+    with progress_bar(as_json) as progress:
+        points = growth_of.measure_growth(base, ranges, repeats, compiled, notes, progress)
+    if into is not None:
+        plot = into.with_name(f"{into.stem}-growth.svg")
+        write_text(plot, tables.growth_plot(points))
+        _write(into, "growth", tables.growth(points, base, plot.name), machine, tables.rounds(repeats), notes)
+    if as_json:
+        _print_json({"points": [point.to_json() for point in points], "base": base.to_json()}, machine, notes)
+    else:
+        bench_display.print_growth(points)
+        bench_display.print_origin(machine, notes)
+
+
+def _versus(
+    kind: Kind, works: list[Workload], sparsities: list[float], protocol: Protocol, into: Path | None, as_json: bool
+) -> None:
+    check_section(into, kind)
+    notes, rows = Notes(), list[Row]()
+    machine = _machine(protocol.threads, notes)
+    with progress_bar(as_json) as progress:
+        for work in works:
+            rows += measure(kind, work, sparsities, protocol, notes, progress)
+    if into is not None:
+        how = f"{works[0].model} of width {works[0].width}. {tables.rounds(protocol.rounds)}"
+        _write(into, kind, tables.versus(rows), machine, how, notes)
+    if as_json:
+        _print_json({"rows": [row.to_json() for row in rows]}, machine, notes)
+    else:
+        bench_display.print_versus(rows, "a training step" if kind == "train" else "predicting a batch")
+        bench_display.print_origin(machine, notes)
+
+
+def _workloads(model: str, width: int, image_size: str, batch: str) -> list[Workload]:
+    sizes, batches = counts(image_size, "--image-size"), counts(batch, "--batch")
+    return [Workload(model, width, size, images) for size in sizes for images in batches]
+
+
+def _machine(threads: int, notes: Notes, says_load: bool = True) -> Machine:
+    machine = Machine.describe(threads)
+    warning = machine.warning()
+    if warning is not None and says_load:
+        notes(warning)
+    return machine
+
+
+def _write(into: Path, section: str, content: str, machine: Machine, protocol: str, notes: Notes) -> None:
+    command = shlex.join(["sparcl", *sys.argv[1:]])
+    replace_section(into, section, f"{content}\n\n{tables.origin(machine, protocol, notes, command)}")
+
+
+def _print_json(content: dict[str, Any], machine: Machine, notes: Notes) -> None:
+    print(json.dumps({**content, **machine.to_json(), "notes": list(notes)}))

@@ -1,0 +1,143 @@
+"""`sparcl inspect --plan`: what the engine does with a network, step by step, and where it keeps its numbers."""
+
+import json
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from sparcl import _engine
+from sparcl.bench.native_side import build, spread_out
+from sparcl.cli.cost import stream_without_pictures
+from sparcl.cli.display import print_table
+from sparcl.cli.run import chosen_settings
+from sparcl.compiler import Plan, PlanStep, compile_graph
+from sparcl.graph import Graph, build_model
+from sparcl.learning.settings import Settings
+from sparcl.network.native import NativeNetwork
+from sparcl.sparsity.layers import Layer, sparse_layers
+
+TILE_SHAPES = ("1x1", "1x2", "1x4", "1x8", "1x16", "2x4", "2x8", "4x4")  # of native/kernels/kernels.h
+BYTES = 4  # of a float
+
+
+def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
+    chosen = chosen_settings(preset, protocol=None, change=None, plugin=None)
+    stream = stream_without_pictures(chosen)
+    graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
+    net = build(graph, _sparse_layers(chosen, graph))
+    images = batch or chosen.batch_size
+    plan = net.program(images, backward=True).plan
+    content = {
+        "preset": preset,
+        "batch": images,
+        "sparsity": chosen.sparsity,
+        "instruction_set": _engine.instruction_set(),
+        "lanes": plan.lanes,
+        "steps": [_step(net, plan, number) for number in range(len(plan.steps))],
+        "buffers": [_buffer(plan, name) for name in plan.buffers],
+        "memory": {
+            "training": _memory(graph, images, plan.lanes, backward=True),
+            "inference": _memory(graph, images, plan.lanes, backward=False),
+        },
+    }
+    if as_json:
+        print(json.dumps(content))
+    else:
+        _print(content)
+
+
+def _sparse_layers(chosen: Settings, graph: Graph) -> list[Layer]:
+    options = chosen.sparsifier.hyperparameters()
+    if not chosen.sparsity and not options["layer_sparsity"]:
+        return []
+    return sparse_layers(graph, chosen.sparsity, options["distribution"], options["layers"], options["layer_sparsity"])
+
+
+def _step(net: NativeNetwork, plan: Plan, number: int) -> dict[str, Any]:
+    step = plan.steps[number]
+    return {
+        "number": number,
+        "pass": "forward" if number < plan.forward_steps else "backward",
+        "op": step.op,
+        "layer": step.layer,
+        "how": _how(net, step),
+        "reads": [name for name in (step.a, step.b, step.c) if name],
+        "writes": step.out,
+        "bytes": plan.buffers[step.out].floats * BYTES if step.out else 0,
+    }
+
+
+def _how(net: NativeNetwork, step: PlanStep) -> str:
+    """The kernel's knobs, or which of its parts are used."""
+    if step.op in ("convolve", "data_gradient", "weight_gradient"):
+        forward, data, (rows, columns, channels, over_batch) = net.engine.knobs(net.convolutions[step.layer])
+        if step.op == "weight_gradient":
+            shared = "batch" if over_batch else "outputs"
+            return f"tiles {rows}x{columns}, blocks of {channels} channels, threads share the {shared}"
+        shape, channels = forward if step.op == "convolve" else data
+        added = ", adds" if step.accumulate else ""
+        return f"tiles {TILE_SHAPES[shape]}, blocks of {channels} channels{added}"
+    if step.op == "combine":
+        operands = [f"norm({name})" if norm else name for name, norm in (("a", step.norm_a), ("b", step.norm_b))]
+        total = " + ".join(operands if step.b else operands[:1])
+        return f"relu({total})" if step.relu else total
+    if step.op == "combine_backward":
+        parts = (("norm", step.norm_a), ("gate of the ReLU", step.bits), ("adds", step.accumulate))
+        return ", ".join(text for text, used in parts if used)
+    return f"{step.kernel}x{step.kernel}" if step.kernel else ""
+
+
+def _buffer(plan: Plan, name: str) -> dict[str, Any]:
+    buffer, extent = plan.buffers[name], plan.extents.get(name)
+    return {
+        "name": name,
+        "shape": list(extent[:3]) if extent else None,  # of a map; norms and signs keep mere lists of numbers
+        "row": extent.row if extent else None,
+        "plane": extent.plane if extent else None,
+        "bytes": buffer.floats * BYTES,
+        "offset": buffer.offset * BYTES,
+        "first_step": buffer.first,
+        "last_step": buffer.last,
+    }
+
+
+def _memory(graph: Graph, images: int, lanes: int, backward: bool) -> dict[str, int]:
+    plan = compile_graph(graph, images, lanes, backward)
+    shared = plan.arena
+    return {"bytes": shared * BYTES, "bytes_without_sharing": spread_out(plan) * BYTES}
+
+
+def _print(content: dict[str, Any]) -> None:
+    title = f"steps for {content['batch']} images in blocks of {content['lanes']} ({content['instruction_set']})"
+    steps = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    for heading in ("step", "operation", "layer", "how", "reads", "writes"):
+        steps.add_column(heading, no_wrap=True, justify="right" if heading == "step" else "left")
+    steps.add_column("MB", justify="right")
+    forward = True
+    for step in content["steps"]:
+        if forward and step["pass"] == "backward":
+            steps.add_section()
+            forward = False
+        size = f"{step['bytes'] / 1e6:.2f}" if step["bytes"] else ""
+        cells = (step["op"], step["layer"], step["how"], ", ".join(step["reads"]), step["writes"], size)
+        steps.add_row(str(step["number"]), *cells)
+    print_table(steps)
+    maps = Table(title="memory in use", box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    maps.add_column("what", no_wrap=True)
+    for heading in ("shape", "row, plane", "MB", "from step", "to step", "at MB"):
+        maps.add_column(heading, no_wrap=True, justify="right")
+    for buffer in content["buffers"]:
+        maps.add_row(
+            buffer["name"],
+            "x".join(map(str, buffer["shape"])) if buffer["shape"] else "",
+            f"{buffer['row']}, {buffer['plane']}" if buffer["shape"] else "",
+            f"{buffer['bytes'] / 1e6:.3f}",
+            str(buffer["first_step"]),
+            str(buffer["last_step"]),
+            f"{buffer['offset'] / 1e6:.2f}",
+        )
+    print_table(maps)
+    for purpose, memory in content["memory"].items():
+        shared, apart = memory["bytes"] / 1e6, memory["bytes_without_sharing"] / 1e6
+        print(f"Arena for {purpose}: {shared:.1f} MB; without sharing of memory {apart:.1f} MB.")
