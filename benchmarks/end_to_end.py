@@ -1,0 +1,56 @@
+"""Whole trainings on Split CIFAR-10: SparCL-DER++ on the engine against dense DER++ on PyTorch, everything included.
+
+    python -m benchmarks.end_to_end                        # one epoch a task, as long as dense training takes
+    python -m benchmarks.end_to_end --images-per-task 960  # a tenth of it
+
+Both sides are `sparcl run` in processes of their own, from start to exit: imports, data, training, evaluation, checkpoints.
+The sparse run, which is short, is made before and after the dense one; the median counts.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def seconds(preset: str, directory: Path, changes: list[str]) -> float:
+    command = [sys.executable, "-m", "sparcl.cli.main", "run", preset, "--quiet", "--out", str(directory)]
+    for change in changes:
+        command += ["--set", change]
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sparsity", type=int, default=95, help="percent")
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--images-per-task", type=int, default=10000)
+    parser.add_argument("--tasks", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=0, help="0: all cores")
+    options = parser.parse_args()
+    changes = [
+        "epochs=1",
+        f"width={options.width}",
+        f"threads={options.threads}",
+        f"data.images_per_task={options.images_per_task}",
+        f"data.tasks={options.tasks}",
+    ]
+    sparse_preset = f"cifar10/sparcl-derpp-{options.sparsity}"
+    with tempfile.TemporaryDirectory() as temporary:
+        runs = Path(temporary)
+        sparse = [seconds(sparse_preset, runs / "before", changes)]
+        dense = seconds("cifar10/derpp", runs / "dense", [*changes, "backend=torch"])
+        sparse.append(seconds(sparse_preset, runs / "after", changes))
+    middle = statistics.median(sparse)
+    print(f"dense DER++ on PyTorch   {dense:8.1f} s")
+    print(f"{sparse_preset:24} {middle:8.1f} s  ({', '.join(f'{value:.1f}' for value in sparse)})")
+    print(f"ratio                    {dense / middle:8.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Our side: steps of the native engine on networks with random masks."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sparcl import _engine
+from sparcl.bench.timing import Step
+from sparcl.bench.workload import LEARNING_RATE, Workload
+from sparcl.compiler import Plan, compile_graph, unsupported
+from sparcl.compiler.arena import ALIGNMENT
+from sparcl.errors import SparclError
+from sparcl.graph import Graph
+from sparcl.methods import cross_entropy
+from sparcl.network import Parameters, Sgd
+from sparcl.network.native import NativeNetwork
+from sparcl.sparsity.layers import Layer, sparse_layers
+from sparcl.sparsity.masks import random_mask
+
+
+def build(graph: Graph, layers: list[Layer]) -> NativeNetwork:
+    """A network whose `layers` have random masks."""
+    reason = unsupported(graph)
+    if reason is not None:
+        raise SparclError(f"The engine cannot run this network: {reason}.")
+    generator = np.random.default_rng(0)
+    parameters = Parameters(graph)
+    parameters.initialise(graph, generator)
+    parameters.set_index({layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers})
+    return NativeNetwork(graph, parameters)
+
+
+def network(work: Workload, sparsity: float) -> NativeNetwork:
+    """The layers that training makes sparse are sparse; at sparsity 0 they are stored dense."""
+    graph = work.graph()
+    return build(graph, sparse_layers(graph, sparsity) if sparsity > 0 else [])
+
+
+def training_step(work: Workload, sparsity: float) -> Step:
+    """Forward, cross-entropy, backward and gradient descent, as a method does them."""
+    net, images, loss = network(work, sparsity), work.images(), cross_entropy(work.labels())
+    optimizer = Sgd(net.parameters, LEARNING_RATE)
+
+    def step() -> float:
+        logits, context = net.forward(images)
+        value, d_logits = loss(logits)
+        net.backward(context, d_logits)
+        optimizer.step()
+        return value
+
+    return step
+
+
+def prediction(work: Workload, sparsity: float) -> Step:
+    net, images = network(work, sparsity), work.images()
+    return lambda: net.predict(images)
+
+
+def spread_out(plan: Plan) -> int:
+    """Give every buffer of a plan a place of its own; returns the floats that takes in all."""
+    start = 0
+    for buffer in plan.buffers.values():
+        buffer.offset = start
+        start += -(-buffer.floats // ALIGNMENT) * ALIGNMENT
+    return start
+
+
+class SingleSteps:
+    """Runs single steps of a network's plan.
+
+    Every buffer has a place of its own: in shared memory a step could find another buffer's numbers, and what those
+    mean as floats (NaN, denormal) can change how long it takes.
+    """
+
+    def __init__(self, net: NativeNetwork, work: Workload) -> None:
+        net.predict(work.images())  # binds the engine to the parameters
+        self.plan = compile_graph(net.graph, work.batch, _engine.lanes())
+        self.plan.arena = spread_out(self.plan)
+        self._flat = net.flat_arrays()
+        self._compiled = net._compile(self.plan)  # nobody else runs a plan of their own making
+        self._arena = _engine.Arena(self.plan.arena)
+        self._fill(work)
+
+    def _fill(self, work: Workload) -> None:
+        """Leave in the memory what a real step leaves there."""
+        logits, threads = np.empty((work.batch, work.classes), np.float32), _engine.threads()
+        self._compiled.forward(self._arena, work.images(), logits, *self._flat, True, 0.1, True, True, threads)
+        _, d_logits = cross_entropy(work.labels())(logits)
+        self._compiled.backward(self._arena, np.ascontiguousarray(d_logits, np.float32), *self._flat, True, {}, threads)
+
+    def of_layer(self, layer: str, op: str) -> Callable[[], None] | None:
+        """The step that does `op` for a layer; None if there is none."""
+        found = [number for number, step in enumerate(self.plan.steps) if (step.layer, step.op) == (layer, op)]
+        if not found:
+            return None
+        threads = _engine.threads()
+        return lambda: self._compiled.run_steps(self._arena, found, *self._flat, threads)

@@ -1,0 +1,105 @@
+"""Whole steps of both sides: training or inference, at several sparsities."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from sparcl import _engine
+from sparcl.bench import dense, native_side
+from sparcl.bench.timing import Progress, Step, Times, interleaved, without_the_slow
+from sparcl.bench.workload import Workload
+
+Kind = Literal["train", "infer"]
+Spread = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Milliseconds a step: medians, with quartiles as the spread. The fastest dense float32 variant counts."""
+
+    model: str
+    width: int
+    image_size: int
+    batch: int
+    sparsity: float
+    threads: int
+    native_ms: float
+    native_spread: Spread
+    dense_ms: float | None = None
+    dense_spread: Spread | None = None
+    dense_variant: str | None = None
+    speedup: float | None = None
+    dense_bf16_ms: float | None = None
+    dense_bf16_spread: Spread | None = None
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How to measure."""
+
+    threads: int
+    rounds: int
+    compiled: bool = True  # whether torch.compile takes part
+
+
+def measure(
+    kind: Kind,
+    work: Workload,
+    sparsities: Sequence[float],
+    protocol: Protocol,
+    note: Callable[[str], None],
+    progress: Progress,
+) -> list[Row]:
+    """A row for each sparsity; all of them and the dense variants are measured in the same rounds."""
+    if kind == "train":
+        work.check_training()
+    _engine.set_threads(protocol.threads)
+    make = native_side.training_step if kind == "train" else native_side.prediction
+    steps = {str(sparsity): make(work, sparsity) for sparsity in sparsities}
+    contenders = _contenders(kind, work, protocol, note, progress)
+    measured = interleaved({**steps, **contenders}, protocol.rounds, progress, str(work))
+    fp32 = {name: times for name, times in measured.items() if name in contenders and name != dense.BF16}
+    fastest = min(fp32, key=lambda name: fp32[name].median_ms) if fp32 else None
+    return [_row(work, protocol, sparsity, measured[str(sparsity)], fastest, measured) for sparsity in sparsities]
+
+
+def _contenders(
+    kind: Kind, work: Workload, protocol: Protocol, note: Callable[[str], None], progress: Progress
+) -> dict[str, Step]:
+    """The dense variants that may be the fastest, and bf16."""
+    if not dense.available():
+        note(dense.NEEDS_TORCH)
+        return {}
+    dense.set_threads(protocol.threads)
+    progress(f"{work}: preparing PyTorch" + (" (compiling takes a minute)" if protocol.compiled else ""), 0, 0)
+    make = dense.training_steps if kind == "train" else dense.prediction_steps
+    variants = make(work, protocol.compiled, note)
+    in_bf16 = {name: variants.pop(name) for name in (dense.BF16,) if name in variants}
+    kept = without_the_slow(variants, progress, f"{work}: which dense variant is fastest")
+    return {name: variants[name] for name in kept} | in_bf16
+
+
+def _row(
+    work: Workload, protocol: Protocol, sparsity: float, ours: Times, fastest: str | None, measured: dict[str, Times]
+) -> Row:
+    theirs = measured[fastest] if fastest is not None else None
+    bf16 = measured.get(dense.BF16)
+    return Row(
+        model=work.model,
+        width=work.width,
+        image_size=work.image_size,
+        batch=work.batch,
+        sparsity=sparsity,
+        threads=protocol.threads,
+        native_ms=ours.median_ms,
+        native_spread=ours.spread_ms,
+        dense_ms=theirs.median_ms if theirs else None,
+        dense_spread=theirs.spread_ms if theirs else None,
+        dense_variant=fastest,
+        speedup=theirs.median_ms / ours.median_ms if theirs else None,
+        dense_bf16_ms=bf16.median_ms if bf16 else None,
+        dense_bf16_spread=bf16.spread_ms if bf16 else None,
+    )
