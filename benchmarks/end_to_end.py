@@ -3,7 +3,7 @@
     python -m benchmarks.end_to_end                        # one epoch a task, as long as dense training takes
     python -m benchmarks.end_to_end --images-per-task 960  # a tenth of it
 
-Both sides are `sparcl run` in processes of their own, from start to exit: imports, data, training, evaluation, checkpoints.
+Both sides are `sparcl run` in processes of their own, from start to exit: imports, data, training, evaluation, all.
 The sparse run, which is short, is made before and after the dense one; the median counts.
 """
 

@@ -64,7 +64,7 @@ constexpr float epsilon = 1e-5f;
 
 void forward(Program& program, Arena& arena, Array<const float, 4> images, Array<float, 2> logits,
              Array<const float, 1> values, FloatArray gradients, FloatArray statistics, bool training, float momentum,
-             bool refresh, bool backward_follows, int threads) {
+             int threads) {
   Arrays arrays = arrays_of(program, values, gradients, statistics);
   check_arena(program, arena);
   const Extent in = program.input(), out = program.output();
@@ -79,7 +79,7 @@ void forward(Program& program, Arena& arena, Array<const float, 4> images, Array
   arrays.images = images.data();
   arrays.logits = logits.data();
   nb::gil_scoped_release release;
-  if (refresh) program.engine().refresh(arrays.values, backward_follows, threads);
+  program.refresh(arrays.values, arrays.statistics, epsilon, threads);
   program.forward(arena, arrays, {training, momentum, epsilon, threads});
 }
 
@@ -212,8 +212,7 @@ void bind_engine(nb::module_& module) {
           },
           "engine"_a, "images"_a, "arena"_a, "forward_steps"_a, "maps"_a, "steps"_a)
       .def("forward", &forward, "arena"_a, "images"_a.noconvert(), "logits"_a.noconvert(), "values"_a.noconvert(),
-           "gradients"_a.noconvert(), "statistics"_a.noconvert(), "training"_a, "momentum"_a, "refresh"_a,
-           "backward_follows"_a, "threads"_a)
+           "gradients"_a.noconvert(), "statistics"_a.noconvert(), "training"_a, "momentum"_a, "threads"_a)
       .def("backward", &backward, "arena"_a, "d_logits"_a.noconvert(), "values"_a.noconvert(),
            "gradients"_a.noconvert(), "statistics"_a.noconvert(), "training"_a, "dense_gradients"_a, "threads"_a)
       .def("run_steps", &run_steps, "arena"_a, "steps"_a, "values"_a.noconvert(), "gradients"_a.noconvert(),

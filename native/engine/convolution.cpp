@@ -154,6 +154,17 @@ void ConvolutionLayer::refresh(const float* values, bool with_data_lists) {
   for (Pass& pass : data_) fill(pass, values);
 }
 
+void ConvolutionLayer::refresh_scaled(const float* values, const std::vector<float>& scale) {
+  if (!forward_built_) build_forward();
+  const Ordered& list = forward_.list;
+  for (int block = 0; block < list.blocks; ++block)
+    for (int output = 0; output < list.outputs; ++output) {
+      const int32_t* starts = list.starts.data() + (static_cast<int64_t>(block) * list.outputs + output) * 9;
+      for (int32_t i = starts[0]; i < starts[9]; ++i)
+        forward_.list.entries[i].weight = values[list.places[i]] * scale[output];
+    }
+}
+
 // Ranges of output channels with about the same number of entries, when tiles and batch blocks alone would leave
 // threads idle.
 void ConvolutionLayer::split(Pass& pass, int blocks, int threads) {
@@ -177,7 +188,7 @@ void ConvolutionLayer::split(Pass& pass, int blocks, int threads) {
 }
 
 void ConvolutionLayer::run(const KernelTable& kernels, Pass& pass, const Side& from, const Side& to, Steps steps,
-                           Batch batch, bool accumulate, int threads) {
+                           Batch batch, bool accumulate, const Epilogue& epilogue, int threads) {
   split(pass, batch.blocks, threads);
   const int64_t lanes = lanes_;
   const Convolution job{.x = from.data,
@@ -196,19 +207,22 @@ void ConvolutionLayer::run(const KernelTable& kernels, Pass& pass, const Side& f
                         .y_row = to.extent.row * lanes,
                         .x_step = steps.in,
                         .y_step = steps.out,
-                        .accumulate = accumulate};
+                        .accumulate = accumulate,
+                        .epilogue = epilogue,
+                        .y_extent = to.extent};
   kernels.convolve(job, threads);
 }
 
-void ConvolutionLayer::forward(const KernelTable& kernels, const float* x, float* y, Batch batch, int threads) {
-  run(kernels, forward_, {x, shape_.in}, {y, shape_.out}, {shape_.stride, 1}, batch, false, threads);
+void ConvolutionLayer::forward(const KernelTable& kernels, const float* x, float* y, Batch batch,
+                               const Epilogue& epilogue, int threads) {
+  run(kernels, forward_, {x, shape_.in}, {y, shape_.out}, {shape_.stride, 1}, batch, false, epilogue, threads);
 }
 
 void ConvolutionLayer::data_gradient(const KernelTable& kernels, const float* dy, float* dx, Batch batch,
                                      bool accumulate, int threads) {
   for (Pass& pass : data_) {
     if (accumulate && pass.list.entries.empty()) continue;
-    run(kernels, pass, {dy, shape_.out}, {dx, shape_.in}, {1, shape_.stride}, batch, accumulate, threads);
+    run(kernels, pass, {dy, shape_.out}, {dx, shape_.in}, {1, shape_.stride}, batch, accumulate, {}, threads);
   }
 }
 

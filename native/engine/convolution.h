@@ -44,7 +44,11 @@ class ConvolutionLayer {
   // Takes the weights' current values into the lists.
   void refresh(const float* values, bool with_data_lists);
 
-  void forward(const KernelTable& kernels, const float* x, float* y, Batch batch, int threads);
+  // The same for inference: every output channel's weights are multiplied by its scale.
+  void refresh_scaled(const float* values, const std::vector<float>& scale);
+
+  void forward(const KernelTable& kernels, const float* x, float* y, Batch batch, const Epilogue& epilogue,
+               int threads);
   void data_gradient(const KernelTable& kernels, const float* dy, float* dx, Batch batch, bool accumulate, int threads);
   // Adds to `gradients` (in the order of the stored weight).
   void weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients, Batch batch,
@@ -76,7 +80,7 @@ class ConvolutionLayer {
   void fill(Pass& pass, const float* values);
   void split(Pass& pass, int blocks, int threads);
   void run(const KernelTable& kernels, Pass& pass, const Side& from, const Side& to, Steps steps, Batch batch,
-           bool accumulate, int threads);
+           bool accumulate, const Epilogue& epilogue, int threads);
   void sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy, Batch batch,
                     int threads);
 

@@ -1,5 +1,6 @@
 #include "program.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
@@ -92,6 +93,12 @@ void Program::check(const Step& step) const {
       const int out = step.op == Op::convolve ? step.out : step.op == Op::data_gradient ? step.a : step.b;
       require(same(map(in).extent, shape.in) && same(map(out).extent, shape.out),
               "a convolution does not fit its maps");
+      if (step.op == Op::convolve) {
+        require(step.b < 0 || same(map(step.b).extent, shape.out), "a residual does not fit its convolution");
+        require(step.norm_a < 0 || engine_->norm(step.norm_a).channels == shape.outputs,
+                "a norm does not fit its convolution");
+        require(step.norm_a >= 0 || (step.b < 0 && !step.relu), "a convolution without a norm has no epilogue");
+      }
       break;
     }
     case Op::combine: {
@@ -163,6 +170,31 @@ Norm Program::norm(int id, int64_t state, Arena& arena, const Arrays& arrays) co
   return result;
 }
 
+void Program::refresh(const float* values, const float* statistics, float epsilon, int threads) {
+  if (spec_.forward_steps < static_cast<int32_t>(spec_.steps.size())) return engine_->refresh(values, true, threads);
+  folded_bias_.resize(spec_.steps.size());
+  const int count = static_cast<int>(spec_.steps.size());
+#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
+  for (int i = count - 1; i >= 0; --i) {
+    const Step& step = spec_.steps[i];
+    if (step.op != Op::convolve) continue;
+    ConvolutionLayer& layer = engine_->convolution(step.layer);
+    const float* weights = values + engine_->offset(step.layer);
+    std::vector<float> scale(layer.shape().outputs, 1.0f);
+    if (step.norm_a >= 0) {
+      const NormLayer& norm = engine_->norm(step.norm_a);
+      folded_bias_[i].resize(norm.channels);
+      for (int c = 0; c < norm.channels; ++c) {
+        folded_bias_[i][c] = values[norm.bias + c];
+        if (!norm.normalises) continue;
+        scale[c] = values[norm.weight + c] / std::sqrt(statistics[norm.variance + c] + epsilon);
+        folded_bias_[i][c] -= statistics[norm.mean + c] * scale[c];
+      }
+    }
+    layer.refresh_scaled(weights, scale);
+  }
+}
+
 void Program::forward(Arena& arena, const Arrays& arrays, const Mode& mode) {
   for (int i = 0; i < spec_.forward_steps; ++i) run_step(i, arena, arrays, mode);
 }
@@ -190,7 +222,9 @@ void Program::run_step(int index, Arena& arena, const Arrays& arrays, const Mode
       kernels.unpack({nullptr, arrays.logits, data(step.a), extent(step.a), batch_}, threads);
       break;
     case Op::convolve:
-      engine_->convolution(step.layer).forward(kernels, data(step.a), data(step.out), batch_, threads);
+      engine_->convolution(step.layer)
+          .forward(kernels, data(step.a), data(step.out), batch_,
+                   {step.norm_a < 0 ? nullptr : folded_bias_[index].data(), data(step.b), step.relu}, threads);
       break;
     case Op::data_gradient:
       engine_->convolution(step.layer)

@@ -16,7 +16,7 @@ namespace sparcl {
 
 enum class Op {
   pack,      // images -> out
-  convolve,  // layer: a -> out
+  convolve,  // layer: a -> out; in inference relu(norm_a(...) + b), the norm folded into the weights
   combine,   // relu(norm_a(a) + norm_b(b)) -> out, signs -> bits
   max_pool,
   average_pool,
@@ -91,6 +91,8 @@ class Program {
  public:
   Program(std::shared_ptr<Engine> engine, ProgramSpec spec);
 
+  // Takes the weights' current values into the lists that this program reads.
+  void refresh(const float* values, const float* statistics, float epsilon, int threads);
   void forward(Arena& arena, const Arrays& arrays, const Mode& mode);
   void backward(Arena& arena, const Arrays& arrays, const Mode& mode);
   // One step alone, for benchmarks and the tuner.
@@ -112,6 +114,7 @@ class Program {
   ProgramSpec spec_;
   Batch batch_;
   int input_ = -1, output_ = -1;
+  std::vector<std::vector<float>> folded_bias_;  // of each step
 };
 
 }  // namespace sparcl

@@ -78,6 +78,13 @@ struct TileShape {
 constexpr int tile_shape_count = 8;
 constexpr TileShape tile_shapes[tile_shape_count] = {{1, 1}, {1, 2}, {1, 4}, {1, 8}, {1, 16}, {2, 4}, {2, 8}, {4, 4}};
 
+// What an inference pass does with a convolution's output on the way: relu(y + bias + residual). All parts optional.
+struct Epilogue {
+  const float* bias = nullptr;      // [outputs]; with it, zeros are put around the output, for it is a finished map
+  const float* residual = nullptr;  // a map like y
+  bool relu = false;
+};
+
 // y (+)= weight * x over all tiles of the output; also the data gradient, with the weight transposed.
 struct Convolution {
   const float* x;
@@ -94,6 +101,8 @@ struct Convolution {
   int32_t x_step;        // pixels between the inputs of neighbouring outputs: the stride
   int32_t y_step;  // pixels between neighbouring outputs: 2 when a data gradient of stride 2 fills every other one
   bool accumulate;
+  Epilogue epilogue;
+  Extent y_extent;
 };
 
 // gradient[i] (+)= sum over images and output pixels of dy * x, for each entry i of the list.

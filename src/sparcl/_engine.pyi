@@ -91,8 +91,6 @@ class Program:
         statistics: NDArray[np.floating],
         training: bool,
         momentum: float,
-        refresh: bool,
-        backward_follows: bool,
         threads: int,
     ) -> None: ...
     def backward(

@@ -147,3 +147,39 @@ def _shortcuts_first(fused: list[Fused]) -> list[Fused]:
         made = [place for place, earlier in enumerate(ordered) if earlier.out == op.operands[0].map]
         ordered.insert(made[0] + 1 if made else 0, op)
     return ordered
+
+
+def fold(fused: list[Fused]) -> list[Fused]:
+    """For inference: a convolution takes in the `combine` that alone reads it.
+
+    The running statistics are constants there, so a batch normalisation is a scale of the weights and a bias; the other
+    operand is added and ReLU applied while the output is still in registers. Of two convolutions that are added, the
+    later one takes in the sum, and the earlier one only its own norm.
+    """
+    readers: dict[str, int] = {}
+    for op in fused:
+        for operand in op.operands:
+            readers[operand.map] = readers.get(operand.map, 0) + 1
+    made = {op.out: place for place, op in enumerate(fused) if op.op == "convolve"}
+    replaced: dict[int, Fused] = {}
+    gone: set[int] = set()
+    for place, op in enumerate(fused):
+        if op.op != "combine":
+            continue
+        private = [o for o in op.operands if o.map in made and o.norm and readers[o.map] == 1]
+        others = [o for o in op.operands if o not in private]
+        if not private or any(o.norm for o in others):
+            continue
+        private.sort(key=lambda o: made[o.map])
+        *earlier, last = private
+        for operand in earlier:
+            replaced[made[operand.map]] = _with_epilogue(fused[made[operand.map]], operand, operand.map, (), False)
+            others.append(Operand(operand.map))
+        # The sum is computed where the combine stood: there, everything it adds is ready.
+        replaced[place] = _with_epilogue(fused[made[last.map]], last, op.out, tuple(others), op.relu)
+        gone.add(made[last.map])
+    return [replaced.get(place, op) for place, op in enumerate(fused) if place not in gone]
+
+
+def _with_epilogue(conv: Fused, operand: Operand, out: str, others: tuple[Operand, ...], relu: bool) -> Fused:
+    return Fused("convolve", out, (Operand(conv.operands[0].map, operand.norm), *others), relu, conv.node)

@@ -50,6 +50,8 @@ class PlanStep:
     @property
     def states(self) -> list[str]:
         """The buffers in which norms keep their statistics between the passes."""
+        if self.op == "convolve":  # its norm is folded into the weights
+            return []
         return [f"{name}:state" for name in (self.norm_a, self.norm_b) if name]
 
 

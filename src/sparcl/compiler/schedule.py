@@ -8,7 +8,7 @@ can overwrite it (the norm of a single operand), the gradient of its input takes
 from itertools import count
 
 from sparcl.compiler.arena import place
-from sparcl.compiler.fuse import Fused, Operand, fuse
+from sparcl.compiler.fuse import Fused, Operand, fold, fuse
 from sparcl.compiler.plan import Buffer, Extent, Plan, PlanStep
 from sparcl.graph import Graph, Shape
 
@@ -17,7 +17,7 @@ def compile_graph(graph: Graph, images: int, lanes: int, backward: bool = True) 
     """A plan for batches of so many images; without `backward`, memory is used again as soon as it can be."""
     fused = fuse(graph)
     extents = _extents(graph, fused)
-    forward = _forward(graph, fused, keep_signs=backward)
+    forward = _forward(graph, fused if backward else fold(fused), keep_signs=backward)
     steps = forward + (_Backward(graph, fused, extents).run() if backward else [])
     plan = Plan(images, lanes, len(forward), steps, extents)
     _lay_out(plan)
@@ -48,7 +48,7 @@ def _forward(graph: Graph, fused: list[Fused], keep_signs: bool) -> list[PlanSte
 
 
 def _signs(op: Fused) -> str:
-    return f"{op.out}:signs" if op.relu else ""
+    return f"{op.out}:signs" if op.relu and op.op == "combine" else ""
 
 
 class _Backward:

@@ -84,7 +84,7 @@ class NativeNetwork:
     ) -> tuple[Logits, NativeContext]:
         program = self.program(len(images), backward=True)
         context = NativeContext(self, program, self.take(program.plan.arena), train, self.parameters.layout)
-        return self._run(program, context.arena, images, train, momentum, backward_follows=True), context
+        return self._run(program, context.arena, images, train, momentum), context
 
     def backward(
         self, context: NativeContext, d_logits: Logits, dense_gradients: Mapping[str, NDArray[Any]] | None = None
@@ -107,18 +107,12 @@ class NativeNetwork:
     def predict(self, images: Images) -> Logits:
         program = self.program(len(images), backward=False)
         arena = self.take(program.plan.arena)
-        logits = self._run(program, arena, images, train=False, momentum=0.0, backward_follows=False)
+        logits = self._run(program, arena, images, train=False, momentum=0.0)
         self.give_back(arena, program.plan.arena)
         return logits
 
     def _run(
-        self,
-        program: CompiledPlan,
-        arena: _engine.Arena | None,
-        images: Images,
-        train: bool,
-        momentum: float,
-        backward_follows: bool,
+        self, program: CompiledPlan, arena: _engine.Arena | None, images: Images, train: bool, momentum: float
     ) -> Logits:
         assert arena is not None
         self._bind()
@@ -130,8 +124,6 @@ class NativeNetwork:
             *self.flat_arrays(),
             train,
             momentum,
-            True,
-            backward_follows,
             _engine.threads(),
         )
         return logits
@@ -170,7 +162,7 @@ class NativeNetwork:
             norm_a=self.norms.get(step.norm_a, -1),
             norm_b=self.norms.get(step.norm_b, -1),
             bits=plan.offset(step.bits) if step.bits else -1,
-            state_a=plan.offset(f"{step.norm_a}:state") if step.norm_a else -1,
+            state_a=plan.offset(f"{step.norm_a}:state") if step.norm_a and step.states else -1,
             state_b=plan.offset(f"{step.norm_b}:state") if step.norm_b else -1,
             relu=step.relu,
             write_gated=step.write_gated,
