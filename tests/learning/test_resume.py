@@ -104,6 +104,36 @@ def test_every_method_resumes_and_repeats_exactly(tmp_path, uninterrupted, metho
     assert everything_that_must_be_identical(directory) == uninterrupted[method]
 
 
+# Makes every run tune, and tuning choose knobs that nothing else would: tiles of one pixel, blocks of one channel.
+ODD_TUNING = """
+import sparcl.learning.tuning as tuning
+from sparcl.tuning import Tuned
+tuning.WORTH_TUNING = 0
+tuning.tune = lambda network, *_, **__: [Tuned("convolve all", tuple(network.convolutions), (0, 1), 2.0, 1.0)]
+"""
+
+
+def test_a_tuned_run_resumes_with_the_same_knobs(tmp_path, uninterrupted, monkeypatch):
+    monkeypatch.setenv("SPARCL_CACHE", str(tmp_path / "cache"))
+    preset = ["run", "digits/sparcl-derpp-75", *SMALL, "--set", "checkpoint.minutes=0", "--quiet", "--out"]
+    for name, moment in (("whole", "never"), ("killed", "step")):
+        command = [sys.executable, "-c", ODD_TUNING + DRIVER, moment, "25", *preset, tmp_path / name]
+        subprocess.run(command, capture_output=True, check=False, timeout=300)
+    tuned = everything_that_must_be_identical(tmp_path / "whole")
+    assert tuned["result"] != uninterrupted["sparcl-derpp-75"]["result"] or (
+        tuned["tensors"] != uninterrupted["sparcl-derpp-75"]["tensors"]
+    )  # the odd knobs round differently, or this test would show nothing
+    shutil.rmtree(tmp_path / "cache")
+    assert sparcl("run", "--resume", tmp_path / "killed", "--quiet").returncode == 0
+    assert everything_that_must_be_identical(tmp_path / "killed") == tuned
+    damaged = tmp_path / "killed"
+    (damaged / "result.json").unlink()
+    (damaged / "tuning.json").write_text('{"conv1": [[99, 1], [0, 1], [1, 1, 1, true]]}')
+    refused = sparcl("run", "--resume", damaged, "--quiet")
+    assert refused.returncode == 1 and "tuning.json is damaged" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(tmp_path, uninterrupted):
     for seed in (0, 1):
         sparcl("run", "digits/derpp", *SMALL, "--set", f"seed={seed}", "--out", tmp_path / str(seed), "--quiet")

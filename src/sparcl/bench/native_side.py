@@ -84,7 +84,7 @@ class SingleSteps:
     def _fill(self, work: Workload) -> None:
         """Leave in the memory what a real step leaves there."""
         logits, threads = np.empty((work.batch, work.classes), np.float32), _engine.threads()
-        self._compiled.forward(self._arena, work.images(), logits, *self._flat, True, 0.1, True, True, threads)
+        self._compiled.forward(self._arena, work.images(), logits, *self._flat, True, 0.1, threads)
         _, d_logits = cross_entropy(work.labels())(logits)
         self._compiled.backward(self._arena, np.ascontiguousarray(d_logits, np.float32), *self._flat, True, {}, threads)
 
