@@ -18,7 +18,11 @@ ALLOWED = {
     "sparsity": {"network", "graph", "methods", "data", "metrics"},
     "learning": {"data", "metrics", "graph", "network", "methods", "sparsity", "tuning"},
     "report": {"learning", "metrics"},
-    "cli": {"data", "metrics", "graph", "network", "methods", "sparsity", "learning", "report", "tuning"},
+    "bench": {"data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning"},
+    "cli": {
+        *("data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "report", "tuning"),
+        "bench",
+    },
 }
 
 

@@ -7,8 +7,7 @@ import numpy as np
 from sparcl import _engine
 from sparcl.bench.timing import Step
 from sparcl.bench.workload import LEARNING_RATE, Workload
-from sparcl.compiler import Plan, compile_graph, unsupported
-from sparcl.compiler.arena import ALIGNMENT
+from sparcl.compiler import compile_graph, place_apart, unsupported
 from sparcl.errors import SparclError
 from sparcl.graph import Graph
 from sparcl.methods import cross_entropy
@@ -56,28 +55,15 @@ def prediction(work: Workload, sparsity: float) -> Step:
     return lambda: net.predict(images)
 
 
-def spread_out(plan: Plan) -> int:
-    """Give every buffer of a plan a place of its own; returns the floats that takes in all."""
-    start = 0
-    for buffer in plan.buffers.values():
-        buffer.offset = start
-        start += -(-buffer.floats // ALIGNMENT) * ALIGNMENT
-    return start
-
-
 class SingleSteps:
-    """Runs single steps of a network's plan.
-
-    Every buffer has a place of its own: in shared memory a step could find another buffer's numbers, and what those
-    mean as floats (NaN, denormal) can change how long it takes.
-    """
+    """Runs single steps of a network's plan, in which every buffer has a place of its own."""
 
     def __init__(self, net: NativeNetwork, work: Workload) -> None:
         net.predict(work.images())  # binds the engine to the parameters
         self.plan = compile_graph(net.graph, work.batch, _engine.lanes())
-        self.plan.arena = spread_out(self.plan)
+        self.plan.arena = place_apart(self.plan.buffers.values())
         self._flat = net.flat_arrays()
-        self._compiled = net._compile(self.plan)  # nobody else runs a plan of their own making
+        self._compiled = net.compile(self.plan)
         self._arena = _engine.Arena(self.plan.arena)
         self._fill(work)
 

@@ -7,11 +7,11 @@ from rich import box
 from rich.table import Table
 
 from sparcl import _engine
-from sparcl.bench.native_side import build, spread_out
+from sparcl.bench.native_side import build
 from sparcl.cli.cost import stream_without_pictures
 from sparcl.cli.display import print_table
 from sparcl.cli.run import chosen_settings
-from sparcl.compiler import Plan, PlanStep, compile_graph
+from sparcl.compiler import Plan, PlanStep, compile_graph, place_apart
 from sparcl.graph import Graph, build_model
 from sparcl.learning.settings import Settings
 from sparcl.network.native import NativeNetwork
@@ -105,7 +105,7 @@ def _buffer(plan: Plan, name: str) -> dict[str, Any]:
 def _memory(graph: Graph, images: int, lanes: int, backward: bool) -> dict[str, int]:
     plan = compile_graph(graph, images, lanes, backward)
     shared = plan.arena
-    return {"bytes": shared * BYTES, "bytes_without_sharing": spread_out(plan) * BYTES}
+    return {"bytes": shared * BYTES, "bytes_without_sharing": place_apart(plan.buffers.values()) * BYTES}
 
 
 def _print(content: dict[str, Any]) -> None:

@@ -135,10 +135,11 @@ class NativeNetwork:
         if (images, backward) not in self._programs:
             self._bind()
             plan = compile_graph(self.graph, images, self._lanes, backward)
-            self._programs[images, backward] = CompiledPlan(plan, self._compile(plan))
+            self._programs[images, backward] = CompiledPlan(plan, self.compile(plan))
         return self._programs[images, backward]
 
-    def _compile(self, plan: Plan) -> _engine.Program:
+    def compile(self, plan: Plan) -> _engine.Program:
+        """A plan with names turned into a program with numbers, checked by the engine."""
         number = {name: place for place, name in enumerate(plan.extents)}
         maps = [(plan.offset(name) if name in plan.buffers else self._lanes, plan.extents[name]) for name in number]
         return _engine.Program(
