@@ -151,6 +151,7 @@ void ConvolutionLayer::refresh(const float* values, bool with_data_lists) {
   fill(forward_, values);
   if (!with_data_lists) return;
   if (!data_built_) build_data();
+  if (all_updated_ && !gradient_built_) build_gradient();  // here, where threads share the layers
   for (Pass& pass : data_) fill(pass, values);
 }
 
