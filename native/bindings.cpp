@@ -2,6 +2,7 @@
 // here.
 #include "bindings.h"
 
+#include <malloc.h>
 #include <omp.h>
 
 #include <optional>
@@ -67,6 +68,11 @@ void sgd(Array<float, 1> values, Array<float, 1> gradients, std::optional<Array<
 }  // namespace
 
 NB_MODULE(_engine, module) {
+#if defined(__GLIBC__)
+  // Without this, glibc learns from the first large array that is freed to take later ones from its heap, from which
+  // memory rarely returns to the system: tens of MB on a device that has few.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
   module.doc() = "The native engine of SparCL.";
   module.def(
       "instruction_set", [] { return std::string(sparcl::kernels().name); },

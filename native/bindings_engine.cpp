@@ -193,13 +193,14 @@ void bind_engine(nb::module_& module) {
       .def(
           "__init__",
           [](Step* self, const std::string& op, int layer, int a, int b, int c, int out, int norm_a, int norm_b,
-             int64_t bits, int64_t state_a, int64_t state_b, bool relu, bool write_gated, bool accumulate, int kernel) {
-            new (self) Step{op_of(op), layer,   a,       b,    c,           out,        norm_a, norm_b,
-                            bits,      state_a, state_b, relu, write_gated, accumulate, kernel};
+             int64_t bits, int64_t state_a, int64_t state_b, bool relu, bool again, bool write_gated, bool accumulate,
+             int kernel) {
+            new (self) Step{op_of(op), layer,   a,       b,    c,     out,         norm_a,     norm_b,
+                            bits,      state_a, state_b, relu, again, write_gated, accumulate, kernel};
           },
           "op"_a, "layer"_a = -1, "a"_a = -1, "b"_a = -1, "c"_a = -1, "out"_a = -1, "norm_a"_a = -1, "norm_b"_a = -1,
-          "bits"_a = -1, "state_a"_a = -1, "state_b"_a = -1, "relu"_a = false, "write_gated"_a = false,
-          "accumulate"_a = false, "kernel"_a = 0);
+          "bits"_a = -1, "state_a"_a = -1, "state_b"_a = -1, "relu"_a = false, "again"_a = false,
+          "write_gated"_a = false, "accumulate"_a = false, "kernel"_a = 0);
 
   nb::class_<Program>(module, "Program", "A compiled network for one batch size.")
       .def(

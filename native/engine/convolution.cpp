@@ -228,17 +228,17 @@ void ConvolutionLayer::data_gradient(const KernelTable& kernels, const float* dy
 }
 
 void ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy,
-                                    Batch batch, int threads) {
+                                    Batch batch, std::vector<float>& scratch, int threads) {
   const int64_t lanes = lanes_;
   const int64_t entries = static_cast<int64_t>(list.offsets.size());
   const bool over_batch = knobs_.gradient.over_batch && batch.blocks % threads == 0;
   const size_t needed = static_cast<size_t>(entries) * (over_batch ? threads : 1);
-  if (sums_.size() < needed) sums_.resize(needed);
+  if (scratch.size() < needed) scratch.resize(needed);
   const WeightGradient job{.x = x,
                            .dy = dy,
                            .list = list.list(),
                            .offsets = list.offsets.data(),
-                           .sums = sums_.data(),
+                           .sums = scratch.data(),
                            .entries = entries,
                            .tile_rows = knobs_.gradient.rows,
                            .tile_columns = knobs_.gradient.columns,
@@ -259,26 +259,27 @@ void ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& l
 }
 
 void ConvolutionLayer::weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients,
-                                       Batch batch, int threads) {
+                                       Batch batch, std::vector<float>& scratch, int threads) {
   if (all_updated_ ? !gradient_built_ : !masked_built_) build_gradient();
   const Ordered& list = all_updated_ ? gradient_ : masked_gradient_;
-  sum_gradient(kernels, list, x, dy, batch, threads);
+  sum_gradient(kernels, list, x, dy, batch, scratch, threads);
   const int64_t entries = static_cast<int64_t>(list.offsets.size());
   const int32_t* places = list.places.data();
-  const float* sums = sums_.data();
+  const float* sums = scratch.data();
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
   for (int64_t i = 0; i < entries; ++i) gradients[places[i]] += sums[i];  // every entry has a place of its own
 }
 
 void ConvolutionLayer::dense_weight_gradient(const KernelTable& kernels, const float* x, const float* dy,
-                                             float* gradients, float* dense, Batch batch, int threads) {
+                                             float* gradients, float* dense, Batch batch, std::vector<float>& scratch,
+                                             int threads) {
   std::vector<int32_t> everywhere(static_cast<size_t>(shape_.weights()));
   std::iota(everywhere.begin(), everywhere.end(), 0);
   const Active all{everywhere.data(), nullptr, shape_.weights()};
   const Ordered list = gradient_list(shape_, all, knobs_.gradient.channels, lanes_);
-  sum_gradient(kernels, list, x, dy, batch, threads);
+  sum_gradient(kernels, list, x, dy, batch, scratch, threads);
   std::vector<float> found(everywhere.size());
-  for (size_t i = 0; i < list.offsets.size(); ++i) found[list.places[i]] = sums_[i];
+  for (size_t i = 0; i < list.offsets.size(); ++i) found[list.places[i]] = scratch[i];
   for (size_t i = 0; i < found.size(); ++i) dense[i] += found[i];
   const auto collect = [&](int32_t i) { gradients[places_.empty() ? i : places_[i]] += found[positions_[i]]; };
   if (all_updated_) {
@@ -286,8 +287,8 @@ void ConvolutionLayer::dense_weight_gradient(const KernelTable& kernels, const f
   } else {
     for (int32_t i : updated_) collect(i);
   }
-  sums_.clear();
-  sums_.shrink_to_fit();
+  scratch.clear();
+  scratch.shrink_to_fit();
 }
 
 }  // namespace sparcl

@@ -51,11 +51,12 @@ class ConvolutionLayer {
                int threads);
   void data_gradient(const KernelTable& kernels, const float* dy, float* dx, Batch batch, bool accumulate, int threads);
   // Adds to `gradients` (in the order of the stored weight).
+  // `scratch` is working memory that layers share.
   void weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients, Batch batch,
-                       int threads);
+                       std::vector<float>& scratch, int threads);
   // Adds the gradients of all positions to `dense` [weights], and those of the active ones to `gradients`.
   void dense_weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients,
-                             float* dense, Batch batch, int threads);
+                             float* dense, Batch batch, std::vector<float>& scratch, int threads);
 
  private:
   struct Pass {  // of a convolution: one list and the tiles it is applied to
@@ -82,7 +83,7 @@ class ConvolutionLayer {
   void run(const KernelTable& kernels, Pass& pass, const Side& from, const Side& to, Steps steps, Batch batch,
            bool accumulate, const Epilogue& epilogue, int threads);
   void sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy, Batch batch,
-                    int threads);
+                    std::vector<float>& scratch, int threads);
 
   ConvolutionShape shape_;
   int lanes_, accumulators_;
@@ -95,7 +96,6 @@ class ConvolutionLayer {
   std::vector<Pass> data_;
   Ordered gradient_, masked_gradient_;
   bool forward_built_ = false, data_built_ = false, gradient_built_ = false, masked_built_ = false;
-  std::vector<float> sums_;
 };
 
 // Sensible knobs for a layer: what the tuner starts from, and what is used without it.

@@ -47,6 +47,7 @@ class Engine {
   // Takes the current values of all weights into the convolutions' lists.
   void refresh(const float* values, bool for_training, int threads);
 
+  std::vector<float>& scratch() { return scratch_; }
   const KernelTable& kernels() const { return kernels_; }
   FlatSizes sizes() const { return sizes_; }
   ConvolutionLayer& convolution(int layer) { return convolutions_.at(layer); }
@@ -68,6 +69,7 @@ class Engine {
   std::vector<int64_t> offsets_;  // of each convolution's weight in the flat array; -1: not bound
   std::vector<NormLayer> norms_;
   std::vector<LinearLayer> linears_;
+  std::vector<float> scratch_;
 };
 
 }  // namespace sparcl

@@ -235,21 +235,40 @@ void Program::run_step(int index, Arena& arena, const Arrays& arrays, const Mode
       float* gradients = arrays.gradients + engine_->offset(step.layer);
       const auto dense = arrays.dense_gradients.find(step.layer);
       if (dense == arrays.dense_gradients.end()) {
-        layer.weight_gradient(kernels, data(step.a), data(step.b), gradients, batch_, threads);
+        layer.weight_gradient(kernels, data(step.a), data(step.b), gradients, batch_, engine_->scratch(), threads);
       } else {
-        layer.dense_weight_gradient(kernels, data(step.a), data(step.b), gradients, dense->second, batch_, threads);
+        layer.dense_weight_gradient(kernels, data(step.a), data(step.b), gradients, dense->second, batch_,
+                                    engine_->scratch(), threads);
       }
       break;
     }
     case Op::combine:
-      kernels.combine({data(step.a), data(step.b), data(step.out), bits(),
-                       norm(step.norm_a, step.state_a, arena, arrays), norm(step.norm_b, step.state_b, arena, arrays),
-                       extent(step.out), batch_, step.relu, mode.training, mode.momentum, mode.epsilon},
+      kernels.combine({.a = data(step.a),
+                       .b = data(step.b),
+                       .out = data(step.out),
+                       .positive = bits(),
+                       .norm_a = norm(step.norm_a, step.state_a, arena, arrays),
+                       .norm_b = norm(step.norm_b, step.state_b, arena, arrays),
+                       .extent = extent(step.out),
+                       .batch = batch_,
+                       .relu = step.relu,
+                       .again = step.again,
+                       .training = mode.training,
+                       .momentum = mode.momentum,
+                       .epsilon = mode.epsilon},
                       threads);
       break;
     case Op::combine_backward:
-      kernels.combine_backward({data(step.a), data(step.b), data(step.out), bits(), step.write_gated, step.accumulate,
-                                norm(step.norm_a, step.state_a, arena, arrays), extent(step.a), batch_, mode.training},
+      kernels.combine_backward({.d_out = data(step.a),
+                                .operand = data(step.b),
+                                .d_operand = data(step.out),
+                                .positive = bits(),
+                                .write_gated = step.write_gated,
+                                .accumulate = step.accumulate,
+                                .norm = norm(step.norm_a, step.state_a, arena, arrays),
+                                .extent = extent(step.a),
+                                .batch = batch_,
+                                .training = mode.training},
                                threads);
       break;
     case Op::max_pool:

@@ -43,7 +43,7 @@ struct Step {
   int32_t norm_a = -1, norm_b = -1;          // norms
   int64_t bits = -1;                         // offsets in the arena
   int64_t state_a = -1, state_b = -1;
-  bool relu = false, write_gated = false, accumulate = false;
+  bool relu = false, again = false, write_gated = false, accumulate = false;
   int32_t kernel = 0;
 };
 

@@ -145,6 +145,7 @@ struct Combine {
   Extent extent;
   Batch batch;
   bool relu;
+  bool again;     // with the scales and shifts of the forward pass, to have its output once more
   bool training;  // use and follow the batch's statistics
   float momentum, epsilon;
 };

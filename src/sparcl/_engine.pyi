@@ -66,6 +66,7 @@ class Step:
         state_a: int = -1,
         state_b: int = -1,
         relu: bool = False,
+        again: bool = False,
         write_gated: bool = False,
         accumulate: bool = False,
         kernel: int = 0,

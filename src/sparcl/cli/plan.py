@@ -1,6 +1,7 @@
 """`sparcl inspect --plan`: what the engine does with a network, step by step, and where it keeps its numbers."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 from rich import box
@@ -27,7 +28,7 @@ def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
     graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
     net = build(graph, _sparse_layers(chosen, graph))
     images = batch or chosen.batch_size
-    plan = net.program(images, backward=True).plan
+    plan, inference = net.program(images, backward=True).plan, net.program(images, backward=False).plan
     content = {
         "preset": preset,
         "batch": images,
@@ -35,6 +36,7 @@ def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
         "instruction_set": _engine.instruction_set(),
         "lanes": plan.lanes,
         "steps": [_step(net, plan, number) for number in range(len(plan.steps))],
+        "inference_steps": [_step(net, inference, number) for number in range(len(inference.steps))],
         "buffers": [_buffer(plan, name) for name in plan.buffers],
         "memory": {
             "training": _memory(graph, images, plan.lanes, backward=True),
@@ -70,22 +72,35 @@ def _step(net: NativeNetwork, plan: Plan, number: int) -> dict[str, Any]:
 
 def _how(net: NativeNetwork, step: PlanStep) -> str:
     """The kernel's knobs, or which of its parts are used."""
-    if step.op in ("convolve", "data_gradient", "weight_gradient"):
-        forward, data, (rows, columns, channels, over_batch) = net.engine.knobs(net.convolutions[step.layer])
-        if step.op == "weight_gradient":
-            shared = "batch" if over_batch else "outputs"
-            return f"tiles {rows}x{columns}, blocks of {channels} channels, threads share the {shared}"
-        shape, channels = forward if step.op == "convolve" else data
-        added = ", adds" if step.accumulate else ""
-        return f"tiles {TILE_SHAPES[shape]}, blocks of {channels} channels{added}"
-    if step.op == "combine":
-        operands = [f"norm({name})" if norm else name for name, norm in (("a", step.norm_a), ("b", step.norm_b))]
-        total = " + ".join(operands if step.b else operands[:1])
-        return f"relu({total})" if step.relu else total
-    if step.op == "combine_backward":
-        parts = (("norm", step.norm_a), ("gate of the ReLU", step.bits), ("adds", step.accumulate))
-        return ", ".join(text for text, used in parts if used)
-    return f"{step.kernel}x{step.kernel}" if step.kernel else ""
+    match step.op:
+        case "convolve" | "data_gradient" | "weight_gradient":
+            return _knobs(net, step)
+        case "combine":
+            return _combination(step, "a")
+        case "combine_backward":
+            parts = (("norm", step.norm_a), ("gate of the ReLU", step.bits), ("adds", step.accumulate))
+            return ", ".join(text for text, used in parts if used)
+        case _:
+            return f"{step.kernel}x{step.kernel}" if step.kernel else ""
+
+
+def _knobs(net: NativeNetwork, step: PlanStep) -> str:
+    forward, data, (rows, columns, channels, over_batch) = net.engine.knobs(net.convolutions[step.layer])
+    if step.op == "weight_gradient":
+        shared = "batch" if over_batch else "outputs"
+        return f"tiles {rows}x{columns}, blocks of {channels} channels, threads share the {shared}"
+    shape, channels = forward if step.op == "convolve" else data
+    text = f"tiles {TILE_SHAPES[shape]}, blocks of {channels} channels"
+    if step.accumulate:
+        text += ", adds"
+    folded = _combination(step, "y") if step.op == "convolve" else "y"  # in inference, what follows is folded in
+    return text if folded == "y" else f"{text}, then {folded}"
+
+
+def _combination(step: PlanStep, first: str) -> str:
+    operands = [f"norm({name})" if norm else name for name, norm in ((first, step.norm_a), ("b", step.norm_b))]
+    total = " + ".join(operands if step.b else operands[:1])
+    return f"relu({total})" if step.relu else total
 
 
 def _buffer(plan: Plan, name: str) -> dict[str, Any]:
@@ -109,25 +124,35 @@ def _memory(graph: Graph, images: int, lanes: int, backward: bool) -> dict[str, 
 
 
 def _print(content: dict[str, Any]) -> None:
-    title = f"steps for {content['batch']} images in blocks of {content['lanes']} ({content['instruction_set']})"
-    steps = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    for heading in ("step", "operation", "layer", "how", "reads", "writes"):
-        steps.add_column(heading, no_wrap=True, justify="right" if heading == "step" else "left")
-    steps.add_column("MB", justify="right")
-    forward = True
-    for step in content["steps"]:
-        if forward and step["pass"] == "backward":
-            steps.add_section()
-            forward = False
+    images = f"{content['batch']} images in blocks of {content['lanes']} ({content['instruction_set']})"
+    _print_steps(f"a training step of {images}", content["steps"])
+    _print_steps(f"predicting {images}", content["inference_steps"])
+    _print_buffers(content["buffers"])
+    for purpose, memory in content["memory"].items():
+        shared, apart = memory["bytes"] / 1e6, memory["bytes_without_sharing"] / 1e6
+        print(f"Arena for {purpose}: {shared:.1f} MB; without sharing of memory {apart:.1f} MB.")
+
+
+def _print_steps(title: str, steps: list[dict[str, Any]]) -> None:
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    for heading in ("step", "operation", "layer", "how", "reads", "writes", "MB"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading in ("step", "MB") else "left")
+    for before, step in pairwise([None, *steps]):
+        assert step is not None
+        if before is not None and before["pass"] != step["pass"]:
+            table.add_section()
         size = f"{step['bytes'] / 1e6:.2f}" if step["bytes"] else ""
         cells = (step["op"], step["layer"], step["how"], ", ".join(step["reads"]), step["writes"], size)
-        steps.add_row(str(step["number"]), *cells)
-    print_table(steps)
-    maps = Table(title="memory in use", box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+        table.add_row(str(step["number"]), *cells)
+    print_table(table)
+
+
+def _print_buffers(buffers: list[dict[str, Any]]) -> None:
+    maps = Table(title="memory of a training step", box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
     maps.add_column("what", no_wrap=True)
     for heading in ("shape", "row, plane", "MB", "from step", "to step", "at MB"):
         maps.add_column(heading, no_wrap=True, justify="right")
-    for buffer in content["buffers"]:
+    for buffer in buffers:
         maps.add_row(
             buffer["name"],
             "x".join(map(str, buffer["shape"])) if buffer["shape"] else "",
@@ -138,6 +163,3 @@ def _print(content: dict[str, Any]) -> None:
             f"{buffer['offset'] / 1e6:.2f}",
         )
     print_table(maps)
-    for purpose, memory in content["memory"].items():
-        shared, apart = memory["bytes"] / 1e6, memory["bytes_without_sharing"] / 1e6
-        print(f"Arena for {purpose}: {shared:.1f} MB; without sharing of memory {apart:.1f} MB.")

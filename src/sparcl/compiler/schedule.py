@@ -57,6 +57,8 @@ class _Backward:
         self.steps: list[PlanStep] = []
         self.gradient: dict[str, str] = {}  # map -> the map that holds its gradient so far
         self.numbers = count()
+        self.made = {op.out: op for op in fused}
+        self.again: dict[str, str] = {}  # maps of the forward pass that were computed once more
         self.trained = self._depends_on_parameters()
 
     def _depends_on_parameters(self) -> set[str]:
@@ -112,7 +114,7 @@ class _Backward:
 
     def _convolve(self, op: Fused, d_out: str) -> None:
         source = op.operands[0].map
-        self.steps.append(PlanStep("weight_gradient", layer=op.out, a=source, b=d_out))
+        self.steps.append(PlanStep("weight_gradient", layer=op.out, a=self._kept_or_again(source), b=d_out))
         if source in self.trained:
             known = source in self.gradient
             if not known:
@@ -120,6 +122,23 @@ class _Backward:
             self.steps.append(
                 PlanStep("data_gradient", layer=op.out, a=d_out, out=self.gradient[source], accumulate=known)
             )
+
+    def _kept_or_again(self, source: str) -> str:
+        """The input of a convolution for its weight gradient.
+
+        What a single normalised operand gives is computed once more from that operand, which the backward pass needs
+        anyway: that takes little time, and half the memory of activations is free after the forward pass.
+        """
+        made = self.made.get(source)
+        if made is None or made.op != "combine" or len(made.operands) > 1 or not made.operands[0].norm:
+            return source
+        if source not in self.again:
+            self.again[source] = self.new(source)
+            operand = made.operands[0]
+            step = PlanStep("combine", a=operand.map, out=self.again[source], norm_a=operand.norm, again=True)
+            step.relu = made.relu
+            self.steps.append(step)
+        return self.again[source]
 
     def _combine(self, op: Fused, d_out: str) -> None:
         signs = _signs(op)

@@ -166,6 +166,7 @@ class NativeNetwork:
             state_a=plan.offset(f"{step.norm_a}:state") if step.norm_a and step.states else -1,
             state_b=plan.offset(f"{step.norm_b}:state") if step.norm_b else -1,
             relu=step.relu,
+            again=step.again,
             write_gated=step.write_gated,
             accumulate=step.accumulate,
             kernel=step.kernel,

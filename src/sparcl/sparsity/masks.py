@@ -27,6 +27,8 @@ def shrink(index: Index, scores: Scores, count: int) -> Index:
 
 def grow_randomly(index: Index, size: int, count: int, generator: np.random.Generator) -> Index:
     """Add random unused positions until there are `count`."""
-    unused = np.setdiff1d(np.arange(size), index, assume_unique=True)
-    grown = generator.choice(unused, max(0, min(count, size) - len(index)), replace=False)
+    unused = size - len(index)
+    ranks = np.sort(generator.choice(unused, max(0, min(count, size) - len(index)), replace=False))
+    # The r-th unused position is r plus the number of used ones before it; a list of all unused ones would be large.
+    grown = ranks + np.searchsorted(index - np.arange(len(index)), ranks, side="right")
     return np.sort(np.concatenate([index, grown]))

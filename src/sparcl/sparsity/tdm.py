@@ -46,12 +46,14 @@ class TaskAwareMasks:
         self.adjustments = 0
 
     def begin_run(self) -> None:
+        index = {}
         for layer in self._layers:
             if self._initial_mask == "random":
-                index = random_mask(layer.size, layer.active(), self._generator)
+                index[layer.name] = random_mask(layer.size, layer.active(), self._generator)
             else:
-                index = best(np.abs(self._parameters.values.dense(layer.name)).ravel(), layer.active())
-            self._set({layer.name: index})
+                weights = np.abs(self._parameters.values.dense(layer.name)).ravel()
+                index[layer.name] = best(weights, layer.active())
+        self._set(index)
 
     def begin_later_task(self) -> dict[str, Any] | None:
         """Room for the new task: random unused weights join for the first stage."""
