@@ -2,7 +2,7 @@
 
     python -m benchmarks.mask_rebuild [--width 64] [--repeats 9]
 
-Prints the median in milliseconds and as a share of a training step, measured in turns with it. The claim: below 50 ms for
+Prints the median in milliseconds and as a share of a training step, measured in turns. The claim: below 50 ms for
 ResNet-18 of width 64.
 """
 

@@ -203,10 +203,26 @@ void Program::backward(Arena& arena, const Arrays& arrays, const Mode& mode) {
   for (int i = spec_.forward_steps; i < static_cast<int>(spec_.steps.size()); ++i) run_step(i, arena, arrays, mode);
 }
 
+// Waking threads takes some microseconds; a step of fewer vector operations than this is done sooner by one thread.
+constexpr int64_t worth_sharing = 20000;
+
+int Program::threads_for(const Step& step, int available) const {
+  const Extent& extent = spec_.maps[step.out >= 0 ? step.out : step.a].extent;
+  int64_t vectors = static_cast<int64_t>(batch_.blocks) * extent.height * extent.width;
+  if (step.op == Op::convolve || step.op == Op::data_gradient || step.op == Op::weight_gradient) {
+    vectors *= engine_->convolution(step.layer).active();
+  } else if (step.op == Op::linear || step.op == Op::linear_backward) {
+    vectors *= static_cast<int64_t>(engine_->linear(step.layer).features) * engine_->linear(step.layer).outputs;
+  } else {
+    vectors *= extent.channels;
+  }
+  return vectors < worth_sharing ? 1 : available;
+}
+
 void Program::run_step(int index, Arena& arena, const Arrays& arrays, const Mode& mode) {
   const Step& step = spec_.steps[index];
   const KernelTable& kernels = engine_->kernels();
-  const int threads = mode.threads;
+  const int threads = threads_for(step, mode.threads);
   const int64_t lanes = kernels.lanes;
   const auto data = [&](int id) { return id < 0 ? nullptr : arena.data() + spec_.maps[id].offset; };
   const auto extent = [&](int id) { return spec_.maps[id].extent; };

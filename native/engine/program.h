@@ -105,6 +105,7 @@ class Program {
 
  private:
   void check(const Step& step) const;
+  int threads_for(const Step& step, int available) const;
   const Map& map(int id) const;
   void check_bits(const Step& step, const Extent& extent) const;
   void check_norm(int norm, int64_t state, const Extent& extent) const;

@@ -1,0 +1,697 @@
+// The convolution layer and the kernels against plain loops in double precision, with every instruction set this
+// processor has. Prints a line for each failing case; the exit code tells whether there was one.
+//
+// Every map lies in memory of exactly its size and is full of NaN before it is written: sanitizers see what is touched
+// outside of a map, and a number that was used before it was written shows in the results.
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../dispatch.h"
+#include "../engine/convolution.h"
+
+namespace {
+
+using namespace sparcl;
+
+constexpr double tolerance = 1e-5;  // of the largest element
+constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+
+int failures = 0;
+std::string now;  // what is being tested
+
+[[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...) {
+  char buffer[300];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(buffer, sizeof buffer, format, arguments);
+  va_end(arguments);
+  return buffer;
+}
+
+void fail(const std::string& what) {
+  ++failures;
+  std::printf("%s: %s\n", now.c_str(), what.c_str());
+}
+
+// ---------------------------------------------------------------------------------------------------- random numbers
+
+std::mt19937 generator(0);
+
+int whole(int first, int last) { return std::uniform_int_distribution<int>(first, last)(generator); }
+bool coin() { return whole(0, 1) == 1; }
+
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+
+Floats normal(int64_t count) {
+  std::normal_distribution<float> distribution;
+  Floats numbers(count);
+  for (float& number : numbers) number = distribution(generator);
+  return numbers;
+}
+
+// Strictly rising numbers out of 0..count-1.
+std::vector<int32_t> some_of(int64_t count, double share) {
+  std::vector<int32_t> chosen;
+  for (int32_t i = 0; i < count; ++i)
+    if (std::uniform_real_distribution<double>()(generator) < share) chosen.push_back(i);
+  return chosen;
+}
+
+// --------------------------------------------------------------------------------------------------------------- maps
+
+struct Size {
+  int channels, height, width;
+  int64_t pixels() const { return static_cast<int64_t>(height) * width; }
+  int64_t count(int images) const { return images * channels * pixels(); }
+};
+
+Extent extent_of(const Size& size, bool padded) {
+  const int row = size.width + (padded ? 1 : 0);
+  return {size.channels, size.height, size.width, row, size.height * row + (padded ? whole(0, 3) : 0)};
+}
+
+struct Free {
+  void operator()(float* p) const { std::free(p); }
+};
+
+class MapMemory {
+ public:
+  MapMemory(const KernelTable& kernels, const Extent& extent, Batch batch)
+      : kernels_(kernels),
+        extent_(extent),
+        batch_(batch),
+        floats_((batch.blocks * extent.block() + 1) * kernels.lanes) {
+    const size_t vector = kernels.lanes * sizeof(float);
+    memory_.reset(static_cast<float*>(std::aligned_alloc(vector, floats_ * sizeof(float))));
+    std::fill(memory_.get(), memory_.get() + floats_, nan_value);
+  }
+  MapMemory(const KernelTable& kernels, const Extent& extent, Batch batch, const Floats& plain)
+      : MapMemory(kernels, extent, batch) {
+    kernels.pack({plain.data(), nullptr, data(), extent_, batch_}, 1);
+  }
+
+  float* data() { return memory_.get() + kernels_.lanes; }
+
+  Floats plain(int threads = 1) {
+    Floats result(static_cast<int64_t>(batch_.images) * extent_.channels * extent_.height * extent_.width);
+    kernels_.unpack({nullptr, result.data(), data(), extent_, batch_}, threads);
+    return result;
+  }
+
+  // Around the pixels there must be zeros: a column after each row, the rest of a plane, and a pixel before everything.
+  bool zeros_around() {
+    for (int lane = 1; lane <= kernels_.lanes; ++lane)
+      if (data()[-lane] != 0.0f) return false;
+    for (int64_t plane = 0; plane < static_cast<int64_t>(batch_.blocks) * extent_.channels; ++plane) {
+      for (int pixel = 0; pixel < extent_.plane; ++pixel) {
+        if (pixel < extent_.height * extent_.row && pixel % extent_.row < extent_.width) continue;
+        for (int lane = 0; lane < kernels_.lanes; ++lane)
+          if (data()[(plane * extent_.plane + pixel) * kernels_.lanes + lane] != 0.0f) return false;
+      }
+    }
+    return true;
+  }
+
+  // The lanes of the last block that hold no image must stay out of gradients.
+  bool zeros_without_image() {
+    const int images = batch_.images - (batch_.blocks - 1) * kernels_.lanes;
+    const float* block = data() + (batch_.blocks - 1) * extent_.block() * kernels_.lanes;
+    for (int channel = 0; channel < extent_.channels; ++channel)
+      for (int r = 0; r < extent_.height; ++r)
+        for (int c = 0; c < extent_.width; ++c)
+          for (int lane = images; lane < kernels_.lanes; ++lane)
+            if (block[(channel * extent_.plane + r * extent_.row + c) * kernels_.lanes + lane] != 0.0f) return false;
+    return true;
+  }
+
+ private:
+  const KernelTable& kernels_;
+  Extent extent_;
+  Batch batch_;
+  int64_t floats_;
+  std::unique_ptr<float, Free> memory_;
+};
+
+Batch batch_of(const KernelTable& kernels, int images) {
+  return {images, (images + kernels.lanes - 1) / kernels.lanes};
+}
+
+void check(const char* what, const Floats& found, const Doubles& expected, double allowed = tolerance) {
+  double largest = 0.0, error = 0.0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::abs(found[i] - expected[i]);
+    error = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(error, difference);
+    largest = std::max(largest, std::abs(expected[i]));
+    if (std::isinf(error)) break;
+  }
+  if (found.size() != expected.size()) fail(text("%s has %zu elements, not %zu", what, found.size(), expected.size()));
+  if (error > allowed * std::max(largest, 1e-3))
+    fail(text("%s is off by %.2e, where the largest is %.2e", what, error, largest));
+}
+
+void check(const char* what, MapMemory& found, const Doubles& expected) { check(what, found.plain(), expected); }
+
+void check_around(const char* what, MapMemory& map) {
+  if (!map.zeros_around()) fail(text("there are no zeros around %s", what));
+}
+
+template <typename Test>
+void with_every_instruction_set(const std::string& name, Test test) {
+  for (auto found = available_kernels(); *found != nullptr; ++found) {
+    now = text("%s %s", (*found)->name, name.c_str());
+    test(**found);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------------- convolution
+
+struct ConvolutionCase {
+  int kernel, stride;
+  Size in;
+  int outputs, images;
+  double density;
+  bool in_padded = true, out_padded = true;
+
+  Size out() const { return {outputs, (in.height - 1) / stride + 1, (in.width - 1) / stride + 1}; }
+  int64_t weights() const { return static_cast<int64_t>(outputs) * in.channels * kernel * kernel; }
+};
+
+struct ConvolutionNumbers {
+  std::vector<int32_t> positions, places, updated;
+  Floats stored, x, dy, base;  // base: what a data gradient is added to
+  Doubles y, dx, dw;           // dw: at all positions
+};
+
+// For every weight, output pixel and image: visit(weight, output element, input element).
+template <typename Visit>
+void each_product(const ConvolutionCase& c, Visit visit) {
+  const Size out = c.out();
+  const int window = c.kernel * c.kernel, half = c.kernel / 2;
+  for (int64_t weight = 0; weight < c.weights(); ++weight) {
+    const int64_t o = weight / window / c.in.channels, i = weight / window % c.in.channels;
+    const int down = static_cast<int>(weight % window) / c.kernel - half;
+    const int across = static_cast<int>(weight % window) % c.kernel - half;
+    for (int image = 0; image < c.images; ++image) {
+      for (int r = 0; r < out.height; ++r) {
+        for (int column = 0; column < out.width; ++column) {
+          const int y = r * c.stride + down, x = column * c.stride + across;
+          if (y < 0 || y >= c.in.height || x < 0 || x >= c.in.width) continue;
+          visit(weight, (image * out.channels + o) * out.pixels() + r * out.width + column,
+                (image * c.in.channels + i) * c.in.pixels() + y * c.in.width + x);
+        }
+      }
+    }
+  }
+}
+
+ConvolutionNumbers convolution_numbers(const ConvolutionCase& c) {
+  ConvolutionNumbers n;
+  n.positions = some_of(c.weights(), c.density);
+  const int64_t active = static_cast<int64_t>(n.positions.size());
+  n.stored = normal(active);
+  if (coin()) {
+    n.places.resize(active);
+    std::iota(n.places.begin(), n.places.end(), 0);
+    std::shuffle(n.places.begin(), n.places.end(), generator);
+  }
+  n.updated = some_of(active, 0.5);
+  n.x = normal(c.in.count(c.images));
+  n.dy = normal(c.out().count(c.images));
+  n.base = normal(c.in.count(c.images));
+  Doubles weights(c.weights(), 0.0);
+  for (int64_t i = 0; i < active; ++i) weights[n.positions[i]] = n.stored[n.places.empty() ? i : n.places[i]];
+  n.y.assign(n.dy.size(), 0.0);
+  n.dx.assign(n.x.size(), 0.0);
+  n.dw.assign(c.weights(), 0.0);
+  each_product(c, [&](int64_t weight, int64_t output, int64_t input) {
+    n.y[output] += weights[weight] * n.x[input];
+    n.dx[input] += weights[weight] * n.dy[output];
+    n.dw[weight] += static_cast<double>(n.dy[output]) * n.x[input];
+  });
+  return n;
+}
+
+// The gradients of the stored weights, of all or of the chosen, added to what was there.
+Doubles stored_gradients(const ConvolutionNumbers& n, bool only_updated, float before) {
+  Doubles result(n.stored.size(), before);
+  std::vector<int32_t> chosen = n.updated;
+  if (!only_updated) {
+    chosen.resize(n.stored.size());
+    std::iota(chosen.begin(), chosen.end(), 0);
+  }
+  for (int32_t i : chosen) result[n.places.empty() ? i : n.places[i]] += n.dw[n.positions[i]];
+  return result;
+}
+
+void run_convolution(const KernelTable& kernels, const ConvolutionCase& c, const ConvolutionNumbers& n,
+                     const Extent& in, const Extent& out, const Knobs* knobs, int threads) {
+  const Batch batch = batch_of(kernels, c.images);
+  ConvolutionLayer layer({c.outputs, c.in.channels, c.kernel, c.stride, in, out, c.in_padded, c.out_padded},
+                         kernels.lanes, kernels.accumulators);
+  if (knobs != nullptr) layer.set_knobs(*knobs);
+  layer.set_active(n.positions, n.places);
+  layer.refresh(n.stored.data(), true);
+  MapMemory x(kernels, in, batch, n.x), dy(kernels, out, batch, n.dy);
+  check_around("a packed map", x);
+
+  MapMemory y(kernels, out, batch);
+  layer.forward(kernels, x.data(), y.data(), batch, threads);
+  check("the output", y, n.y);
+
+  MapMemory dx(kernels, in, batch), sum(kernels, in, batch, n.base);
+  layer.data_gradient(kernels, dy.data(), dx.data(), batch, false, threads);
+  check("the data gradient", dx, n.dx);
+  layer.data_gradient(kernels, dy.data(), sum.data(), batch, true, threads);
+  Doubles expected(n.dx);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += n.base[i];
+  check("the data gradient that is added", sum, expected);
+
+  const auto check_gradients = [&](const char* what, bool only_updated) {
+    Floats gradients(n.stored.size(), 0.5f);
+    layer.weight_gradient(kernels, x.data(), dy.data(), gradients.data(), batch, threads);
+    check(what, gradients, stored_gradients(n, only_updated, 0.5f));
+    Floats dense(c.weights(), 0.25f);
+    layer.dense_weight_gradient(kernels, x.data(), dy.data(), gradients.data(), dense.data(), batch, threads);
+    Doubles everywhere(n.dw);
+    for (double& gradient : everywhere) gradient += 0.25;
+    check("the gradient of all positions", dense, everywhere);
+    Doubles twice = stored_gradients(n, only_updated, 0.25f);
+    for (double& gradient : twice) gradient *= 2.0;
+    check(what, gradients, twice);
+  };
+  check_gradients("the weight gradient", false);
+  layer.set_updated(n.updated);
+  check_gradients("the weight gradient of chosen weights", true);
+  layer.clear_updated();
+  check_gradients("the weight gradient of all weights again", false);
+}
+
+Knobs random_knobs() {
+  return {{whole(0, tile_shape_count - 1), whole(1, 9)},
+          {whole(0, tile_shape_count - 1), whole(1, 9)},
+          {whole(1, 6), whole(1, 20), whole(1, 9), coin()}};
+}
+
+void test_convolution(const ConvolutionCase& c) {
+  const ConvolutionNumbers numbers = convolution_numbers(c);
+  const Extent in = extent_of(c.in, c.in_padded), out = extent_of(c.out(), c.out_padded);
+  const std::string name = text("%dx%d/%d, %dx%dx%d -> %d%s%s, %d images, density %.2f", c.kernel, c.kernel, c.stride,
+                                c.in.channels, c.in.height, c.in.width, c.outputs, c.in_padded ? "" : ", input bare",
+                                c.out_padded ? "" : ", output bare", c.images, c.density);
+  with_every_instruction_set(name, [&](const KernelTable& kernels) {
+    const int threads = whole(1, 3);
+    now += text(", %d threads", threads);
+    run_convolution(kernels, c, numbers, in, out, nullptr, threads);
+    const Knobs knobs = random_knobs();
+    const int other_threads = whole(1, 3);
+    now += text(", then %d with knobs (%d %d) (%d %d) (%d %d %d %d)", other_threads, knobs.forward.shape,
+                knobs.forward.channels, knobs.data.shape, knobs.data.channels, knobs.gradient.rows,
+                knobs.gradient.columns, knobs.gradient.channels, knobs.gradient.over_batch);
+    run_convolution(kernels, c, numbers, in, out, &knobs, other_threads);
+  });
+}
+
+void test_convolutions() {
+  // Maps of 4x4 may do without zeros around them, and those that lead to them.
+  for (double density : {0.0, 0.1, 0.5, 1.0}) {
+    test_convolution({3, 1, {5, 4, 4}, 7, 19, density, false, false});
+    test_convolution({3, 1, {3, 4, 4}, 2, 2, density, false, true});
+    test_convolution({3, 1, {2, 4, 4}, 3, 5, density, true, false});
+    test_convolution({3, 2, {6, 8, 8}, 5, 17, density, true, false});
+    test_convolution({1, 1, {9, 4, 4}, 6, 3, density, false, false});
+    test_convolution({1, 2, {4, 7, 7}, 3, 9, density, true, false});
+    test_convolution({1, 2, {4, 4, 4}, 3, 9, density, false, true});
+    test_convolution({1, 2, {3, 8, 8}, 5, 4, density, true, false});
+  }
+  for (int kernel : {1, 3}) {
+    for (int stride : {1, 2}) {
+      test_convolution({kernel, stride, {1, 1, 1}, 1, 1, 1.0});
+      test_convolution({kernel, stride, {3, 1, 17}, 4, 5, 0.6});
+      test_convolution({kernel, stride, {3, 2, 33}, 2, 16, 0.5});
+      test_convolution({kernel, stride, {2, 19, 1}, 3, 4, 0.6});
+      test_convolution({kernel, stride, {3, 16, 16}, 3, 3, 0.4});
+      test_convolution({kernel, stride, {4, 6, 5}, 3, 11, 0.0});
+      for (int i = 0; i < 6; ++i) {
+        const Size in{whole(1, 12), whole(1, 13), whole(1, 13)};
+        test_convolution({kernel, stride, in, whole(1, 12), whole(1, 20), whole(1, 10) / 10.0});
+      }
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------- combinations
+
+enum class NormKind { none, bias, batch };
+
+struct Operand {
+  NormKind kind = NormKind::none;
+  Floats x, weight, bias, mean, variance;
+  Doubles z, d_x, d_weight, d_bias, new_mean, new_variance;  // expected
+  std::vector<double> used_mean, inverse;
+};
+
+struct CombineCase {
+  Size size;
+  int images, operands;
+  bool padded, relu, training;
+  float momentum;
+};
+
+constexpr float epsilon = 1e-5f;
+
+// Visits the elements of one channel.
+template <typename Visit>
+void each_of_channel(const CombineCase& c, int channel, Visit visit) {
+  for (int image = 0; image < c.images; ++image)
+    for (int64_t p = 0; p < c.size.pixels(); ++p) visit((image * c.size.channels + channel) * c.size.pixels() + p);
+}
+
+Operand random_operand(const CombineCase& c) {
+  Operand o;
+  const int channels = c.size.channels;
+  o.kind = static_cast<NormKind>(whole(0, 2));
+  o.x = normal(c.size.count(c.images));
+  for (float& x : o.x) x = 2.0f * x + 0.5f;
+  o.weight = normal(channels);
+  o.bias = normal(channels);
+  o.mean = normal(channels);
+  o.variance = normal(channels);
+  for (float& variance : o.variance) variance = 0.5f + variance * variance;
+  o.z.resize(o.x.size());
+  o.new_mean.assign(o.mean.begin(), o.mean.end());
+  o.new_variance.assign(o.variance.begin(), o.variance.end());
+  o.used_mean.resize(channels);
+  o.inverse.resize(channels);
+  const double count = static_cast<double>(c.images) * c.size.pixels();
+  for (int channel = 0; channel < channels; ++channel) {
+    double mean = o.mean[channel], variance = o.variance[channel];
+    if (c.training) {
+      mean = variance = 0.0;
+      each_of_channel(c, channel, [&](int64_t i) { mean += o.x[i] / count; });
+      each_of_channel(c, channel, [&](int64_t i) { variance += (o.x[i] - mean) * (o.x[i] - mean) / count; });
+      if (o.kind == NormKind::batch) {
+        o.new_mean[channel] += c.momentum * (mean - o.mean[channel]);
+        o.new_variance[channel] += c.momentum * (variance * count / (count - 1) - o.variance[channel]);
+      }
+    }
+    o.used_mean[channel] = mean;
+    o.inverse[channel] = 1.0 / std::sqrt(variance + epsilon);
+    each_of_channel(c, channel, [&](int64_t i) {
+      o.z[i] = o.kind == NormKind::none   ? o.x[i]
+               : o.kind == NormKind::bias ? o.x[i] + static_cast<double>(o.bias[channel])
+                                          : (o.x[i] - mean) * o.inverse[channel] * o.weight[channel] + o.bias[channel];
+    });
+  }
+  return o;
+}
+
+// The gradients of one operand, given those of the sum.
+void expect_gradients(const CombineCase& c, const Doubles& dz, Operand& o) {
+  o.d_x = dz;
+  o.d_weight.assign(c.size.channels, 0.0);
+  o.d_bias.assign(c.size.channels, 0.0);
+  const double count = static_cast<double>(c.images) * c.size.pixels();
+  for (int channel = 0; channel < c.size.channels; ++channel) {
+    const double mean = o.used_mean[channel], inverse = o.inverse[channel];
+    each_of_channel(c, channel, [&](int64_t i) {
+      o.d_bias[channel] += dz[i];
+      o.d_weight[channel] += dz[i] * (o.x[i] - mean) * inverse;
+    });
+    if (o.kind != NormKind::batch) continue;
+    each_of_channel(c, channel, [&](int64_t i) {
+      const double normalised = (o.x[i] - mean) * inverse;
+      const double followed = (o.d_bias[channel] + normalised * o.d_weight[channel]) / count;
+      o.d_x[i] = o.weight[channel] * inverse * (dz[i] - (c.training ? followed : 0.0));
+    });
+  }
+}
+
+struct NormMemory {
+  Floats mean, variance, state, d_weight, d_bias;
+  Norm norm{};
+
+  explicit NormMemory(const Operand& o)
+      : mean(o.mean),
+        variance(o.variance),
+        state(4 * o.mean.size(), nan_value),
+        d_weight(o.mean.size(), 0.5f),
+        d_bias(o.mean.size(), 0.25f) {
+    if (o.kind == NormKind::none) return;
+    norm.bias = o.bias.data();
+    norm.d_bias = d_bias.data();
+    if (o.kind == NormKind::bias) return;
+    norm.weight = o.weight.data();
+    norm.running_mean = mean.data();
+    norm.running_var = variance.data();
+    norm.state = state.data();
+    norm.d_weight = d_weight.data();
+  }
+
+  void check_forward(const Operand& o) {
+    check("a running mean", mean, o.new_mean);
+    check("a running variance", variance, o.new_variance);
+  }
+
+  void check_backward(const Operand& o) {
+    Doubles weight(o.d_weight), bias(o.d_bias);
+    for (double& w : weight) w = o.kind == NormKind::batch ? w + 0.5 : 0.5;
+    for (double& b : bias) b = o.kind != NormKind::none ? b + 0.25 : 0.25;
+    check("the gradient of a norm's weight", d_weight, weight, 1e-4);
+    check("the gradient of a norm's bias", d_bias, bias, 1e-4);
+  }
+};
+
+void run_combine(const KernelTable& kernels, const CombineCase& c, std::vector<Operand>& operands, const Floats& d_out,
+                 const Floats& base, const Extent& extent, int threads) {
+  const Batch batch = batch_of(kernels, c.images);
+  const bool two = c.operands == 2;
+  MapMemory a(kernels, extent, batch, operands[0].x), out(kernels, extent, batch);
+  MapMemory b(kernels, extent, batch, operands.back().x);
+  NormMemory norm_a(operands[0]), norm_b(operands.back());
+  std::vector<uint16_t> signs(batch.blocks * c.size.channels * c.size.pixels());
+  kernels.combine({a.data(), two ? b.data() : nullptr, out.data(), c.relu ? signs.data() : nullptr, norm_a.norm,
+                   two ? norm_b.norm : Norm{}, extent, batch, c.relu, c.training, c.momentum, epsilon},
+                  threads);
+  Doubles z(operands[0].z);
+  for (size_t i = 0; two && i < z.size(); ++i) z[i] += operands[1].z[i];
+  if (c.relu)
+    for (double& value : z) value = std::max(value, 0.0);
+  check("a combination", out, z);
+  check_around("a combination", out);
+  norm_a.check_forward(operands[0]);
+  if (two) norm_b.check_forward(operands[1]);
+  // In inference the signs are not kept.
+  MapMemory again(kernels, extent, batch);
+  NormMemory fresh_a(operands[0]), fresh_b(operands.back());
+  kernels.combine({a.data(), two ? b.data() : nullptr, again.data(), nullptr, fresh_a.norm, two ? fresh_b.norm : Norm{},
+                   extent, batch, c.relu, c.training, c.momentum, epsilon},
+                  threads);
+  if (again.plain() != out.plain()) fail("a combination without signs differs");
+
+  // Which inputs were positive is taken from the result: where rounding decided, it may have decided either way.
+  const Floats result = out.plain();
+  Doubles dz(d_out.begin(), d_out.end());
+  for (size_t i = 0; c.relu && i < dz.size(); ++i)
+    if (!(result[i] > 0.0f)) dz[i] = 0.0;
+  for (Operand& operand : operands) expect_gradients(c, dz, operand);
+  const uint16_t* gate = c.relu ? signs.data() : nullptr;
+  MapMemory gradient(kernels, extent, batch, d_out), d_first(kernels, extent, batch);
+  // With two operands the first pass leaves the gated gradient for the second, which may write over it.
+  kernels.combine_backward({gradient.data(), operands[0].kind == NormKind::batch ? a.data() : nullptr, d_first.data(),
+                            gate, two, false, norm_a.norm, extent, batch, c.training},
+                           threads);
+  check("the gradient of an operand", d_first, operands[0].d_x);
+  check_around("the gradient of an operand", d_first);
+  if (!d_first.zeros_without_image()) fail("there are gradients where there are no images");
+  norm_a.check_backward(operands[0]);
+  if (!two) return;
+  if (c.relu) check("the gated gradient", gradient, dz);
+  const float* operand = operands[1].kind == NormKind::batch ? b.data() : nullptr;
+  MapMemory sum(kernels, extent, batch, base);
+  kernels.combine_backward(
+      {gradient.data(), operand, sum.data(), nullptr, false, true, norm_b.norm, extent, batch, c.training}, threads);
+  Doubles expected(operands[1].d_x);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += base[i];
+  check("the gradient of an operand that is added", sum, expected);
+  check_around("the gradient of an operand that is added", sum);
+  norm_b.check_backward(operands[1]);
+  NormMemory in_place(operands[1]);
+  in_place.state = norm_b.state;
+  in_place.norm.state = operands[1].kind == NormKind::batch ? in_place.state.data() : nullptr;
+  kernels.combine_backward(
+      {gradient.data(), operand, gradient.data(), nullptr, false, false, in_place.norm, extent, batch, c.training},
+      threads);
+  check("the gradient of an operand, in place", gradient, operands[1].d_x);
+}
+
+void test_combinations() {
+  for (int i = 0; i < 40; ++i) {
+    CombineCase c{{whole(1, 9), whole(1, 9), whole(1, 9)}, whole(1, 35), whole(1, 2), coin(), coin(), coin(), 0.1f};
+    if (i % 5 == 0) c.size = {whole(1, 9), 4, 4};
+    if (i % 7 == 0) c.momentum = 0.0f;
+    while (c.images * c.size.pixels() < 6) ++c.images;  // to normalise fewer values leaves little but rounding errors
+    std::vector<Operand> operands;
+    for (int o = 0; o < c.operands; ++o) operands.push_back(random_operand(c));
+    const Floats d_out = normal(c.size.count(c.images)), base = normal(c.size.count(c.images));
+    const Extent extent = extent_of(c.size, c.padded);
+    const std::string name = text("combine %dx%dx%d%s, %d images, norms %d %d%s%s", c.size.channels, c.size.height,
+                                  c.size.width, c.padded ? "" : " bare", c.images, static_cast<int>(operands[0].kind),
+                                  c.operands == 2 ? static_cast<int>(operands[1].kind) : -1, c.relu ? ", relu" : "",
+                                  c.training ? ", training" : "");
+    with_every_instruction_set(
+        name, [&](const KernelTable& kernels) { run_combine(kernels, c, operands, d_out, base, extent, whole(1, 3)); });
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- pooling and linear
+
+void run_max_pool(const KernelTable& kernels, const Size& in, int kernel, int images, const Floats& x, const Floats& dy,
+                  const Extent& from, const Extent& to, int threads) {
+  const Size out{in.channels, in.height / kernel, in.width / kernel};
+  Doubles y(out.count(images)), dx(x.size(), 0.0);
+  for (int64_t plane = 0; plane < static_cast<int64_t>(images) * in.channels; ++plane) {
+    for (int64_t p = 0; p < out.pixels(); ++p) {
+      const int64_t corner = plane * in.pixels() + p / out.width * kernel * in.width + p % out.width * kernel;
+      int64_t best = corner;
+      for (int i = 0; i < kernel * kernel; ++i) {
+        const int64_t other = corner + static_cast<int64_t>(i / kernel) * in.width + i % kernel;
+        if (x[other] > x[best]) best = other;  // the first of equal ones stays
+      }
+      y[plane * out.pixels() + p] = x[best];
+      dx[best] += dy[plane * out.pixels() + p];
+    }
+  }
+  const Batch batch = batch_of(kernels, images);
+  MapMemory source(kernels, from, batch, x), result(kernels, to, batch);
+  kernels.max_pool({source.data(), result.data(), nullptr, nullptr, from, to, batch, kernel}, threads);
+  check("a max pooling", result, y);
+  check_around("a max pooling", result);
+  MapMemory gradient(kernels, to, batch, dy), d_source(kernels, from, batch);
+  kernels.max_pool_backward({source.data(), result.data(), gradient.data(), d_source.data(), from, to, batch, kernel},
+                            threads);
+  check("the gradient of a max pooling", d_source, dx);
+  check_around("the gradient of a max pooling", d_source);
+}
+
+void run_average_pool(const KernelTable& kernels, const Size& in, int images, const Floats& x, const Floats& dy,
+                      const Extent& from, int threads) {
+  const Size out{in.channels, 1, 1};
+  Doubles y(out.count(images), 0.0), dx(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double share = 1.0 / static_cast<double>(in.pixels());
+    y[i / in.pixels()] += x[i] * share;
+    dx[i] = dy[i / in.pixels()] * share;
+  }
+  const Batch batch = batch_of(kernels, images);
+  const Extent to = extent_of(out, false);
+  MapMemory source(kernels, from, batch, x), result(kernels, to, batch);
+  kernels.average_pool({source.data(), result.data(), nullptr, nullptr, from, to, batch, 0}, threads);
+  check("an average pooling", result, y);
+  MapMemory gradient(kernels, to, batch, dy), d_source(kernels, from, batch);
+  kernels.average_pool_backward({nullptr, nullptr, gradient.data(), d_source.data(), from, to, batch, 0}, threads);
+  check("the gradient of an average pooling", d_source, dx);
+  check_around("the gradient of an average pooling", d_source);
+}
+
+void test_pooling() {
+  for (int i = 0; i < 20; ++i) {
+    const int kernel = whole(1, 3), images = whole(1, 35);
+    Size in{whole(1, 9), whole(kernel, 13), whole(kernel, 13)};
+    const bool bare = i % 4 == 0;
+    if (bare) in.height = in.width = 4;
+    Floats x = normal(in.count(images));
+    for (float& value : x) value = std::round(value);  // many are equal
+    const Size out{in.channels, in.height / kernel, in.width / kernel};
+    const Floats d_max = normal(out.count(images)), d_mean = normal(static_cast<int64_t>(images) * in.channels);
+    const Extent from = extent_of(in, !bare), to = extent_of(out, coin());
+    const std::string name =
+        text("pooling of %dx%dx%d by %d, %d images", in.channels, in.height, in.width, kernel, images);
+    with_every_instruction_set(name, [&](const KernelTable& kernels) {
+      run_max_pool(kernels, in, kernel, images, x, d_max, from, to, whole(1, 3));
+      run_average_pool(kernels, in, images, x, d_mean, from, whole(1, 3));
+    });
+  }
+}
+
+void test_linear() {
+  for (int i = 0; i < 20; ++i) {
+    const int features = whole(1, 23), outputs = whole(1, 13), images = whole(1, 35);
+    const Floats x = normal(images * features), weight = normal(outputs * features), bias = normal(outputs);
+    const Floats dy = normal(images * outputs);
+    Doubles y(images * outputs), dx(x.size(), 0.0), d_weight(weight.size(), 0.5), d_bias(outputs, 0.25);
+    for (int image = 0; image < images; ++image) {
+      for (int k = 0; k < outputs; ++k) {
+        const double d = dy[image * outputs + k];
+        y[image * outputs + k] = bias[k];
+        d_bias[k] += d;
+        for (int f = 0; f < features; ++f) {
+          y[image * outputs + k] += static_cast<double>(weight[k * features + f]) * x[image * features + f];
+          dx[image * features + f] += d * weight[k * features + f];
+          d_weight[k * features + f] += d * x[image * features + f];
+        }
+      }
+    }
+    // Maps of one pixel, with and without room around it.
+    const Extent from = extent_of({features, 1, 1}, coin()), to = extent_of({outputs, 1, 1}, coin());
+    with_every_instruction_set(text("linear %d -> %d, %d images", features, outputs, images),
+                               [&](const KernelTable& kernels) {
+                                 const Batch batch = batch_of(kernels, images);
+                                 const int64_t lanes = kernels.lanes;
+                                 MapMemory input(kernels, from, batch, x), output(kernels, to, batch);
+                                 MapMemory gradient(kernels, to, batch, dy), d_input(kernels, from, batch);
+                                 Linear job{input.data(),
+                                            output.data(),
+                                            nullptr,
+                                            nullptr,
+                                            weight.data(),
+                                            bias.data(),
+                                            nullptr,
+                                            nullptr,
+                                            features,
+                                            outputs,
+                                            from.block() * lanes,
+                                            to.block() * lanes,
+                                            from.plane * lanes,
+                                            to.plane * lanes,
+                                            batch};
+                                 kernels.linear(job, whole(1, 3));
+                                 check("a linear layer", output, y);
+                                 for (bool with_input : {true, false}) {
+                                   Floats found_weight(weight.size(), 0.5f), found_bias(outputs, 0.25f);
+                                   job.y = nullptr;
+                                   job.dy = gradient.data();
+                                   job.dx = with_input ? d_input.data() : nullptr;
+                                   job.d_weight = found_weight.data();
+                                   job.d_bias = found_bias.data();
+                                   kernels.linear_backward(job, whole(1, 3));
+                                   if (with_input) check("the data gradient", d_input, dx);
+                                   check("the weight gradient", found_weight, d_weight);
+                                   check("the bias gradient", found_bias, d_bias);
+                                 }
+                               });
+  }
+}
+
+}  // namespace
+
+int main() {
+  test_convolutions();
+  test_combinations();
+  test_pooling();
+  test_linear();
+  std::string names;
+  for (auto found = available_kernels(); *found != nullptr; ++found) names += std::string(" ") + (*found)->name;
+  std::printf("engine_test:%s: %d failures\n", names.c_str(), failures);
+  return failures == 0 ? 0 : 1;
+}
