@@ -76,7 +76,7 @@ def _how(net: NativeNetwork, step: PlanStep) -> str:
         case "convolve" | "data_gradient" | "weight_gradient":
             return _knobs(net, step)
         case "combine":
-            return _combination(step, "a")
+            return _combination(step, "a") + (", once more" if step.again else "")
         case "combine_backward":
             parts = (("norm", step.norm_a), ("gate of the ReLU", step.bits), ("adds", step.accumulate))
             return ", ".join(text for text, used in parts if used)
