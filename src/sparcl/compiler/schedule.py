@@ -162,7 +162,8 @@ class _Backward:
                 )
             )
             signs = ""
-        if plain and signs:
+        to_a_convolution = any(self.made[operand.map].op == "convolve" for operand in plain if operand.map in self.made)
+        if plain and (signs or to_a_convolution):  # in place; it also puts zeros around, which a convolution reads
             self.steps.append(PlanStep("combine_backward", a=d_out, out=d_out, bits=signs))
         handed_on = False
         for operand in plain:
