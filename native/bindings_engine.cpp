@@ -108,6 +108,7 @@ void run_steps(Program& program, Arena& arena, const std::vector<int>& steps, Ar
   const Arrays arrays = arrays_of(program, values, gradients, statistics);
   check_arena(program, arena);
   require(threads >= 1, "at least one thread is needed");
+  require(program.refreshed(), "the program has not been given its weights yet");
   for (int step : steps) {
     require(step >= 0 && step < static_cast<int>(program.spec().steps.size()), "there is no such step");
     const Op op = program.spec().steps[step].op;

@@ -12,15 +12,15 @@ void require(bool condition, const char* message) {
 
 constexpr int64_t int32_limit = std::numeric_limits<int32_t>::max();
 
+}  // namespace
+
 void check_extent(const Extent& e, int lanes) {
   require(e.channels > 0 && e.height > 0 && e.width > 0, "a map needs channels, rows and columns");
   require(e.height < 32768 && e.width < 32767, "a map is too high or too wide");
   require(e.row >= e.width && e.row <= e.width + 1, "a row of a map has at most one column of padding");
   require(static_cast<int64_t>(e.height) * e.row <= e.plane, "a channel of a map is smaller than its rows");
-  require(static_cast<int64_t>(e.channels) * e.plane * lanes < int32_limit, "a map is too large for 32-bit offsets");
+  require(static_cast<int64_t>(e.channels) * e.plane < int32_limit / lanes, "a map is too large for 32-bit offsets");
 }
-
-}  // namespace
 
 int Engine::add_convolution(const ConvolutionShape& s) {
   require(s.kernel == 1 || s.kernel == 3, "a convolution must be 1x1 or 3x3");

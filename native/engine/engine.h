@@ -25,6 +25,9 @@ struct FlatSizes {
   int64_t values = 0, statistics = 0;
 };
 
+// Throws if a map of this extent cannot exist or is too large for the kernels' 32-bit offsets.
+void check_extent(const Extent& extent, int lanes);
+
 class Engine {
  public:
   explicit Engine(const KernelTable& kernels) : kernels_(kernels) {}

@@ -31,24 +31,34 @@ Program::Program(std::shared_ptr<Engine> engine, ProgramSpec spec)
     : engine_(std::move(engine)), spec_(std::move(spec)) {
   const int lanes = engine_->kernels().lanes;
   require(spec_.images > 0 && spec_.images < (1 << 24), "a batch needs images");
+  require(spec_.arena > 0 && spec_.arena < (int64_t{1} << 40), "an arena of this size makes no sense");
   batch_ = {spec_.images, (spec_.images + lanes - 1) / lanes};
   for (const Map& m : spec_.maps) {
     const Extent& e = m.extent;
-    require(e.channels > 0 && e.height > 0 && e.width > 0 && e.row >= e.width && e.row <= e.width + 1 &&
-                static_cast<int64_t>(e.height) * e.row <= e.plane,
-            "a map has an impossible shape");
+    check_extent(e, lanes);
+    // At most 2^31 floats a block and 2^24 blocks: no overflow.
     const int64_t floats = static_cast<int64_t>(batch_.blocks) * e.channels * e.plane * lanes;
-    require(m.offset >= lanes && m.offset % lanes == 0 && m.offset + floats <= spec_.arena,
+    require(m.offset >= lanes && m.offset % lanes == 0 && m.offset <= spec_.arena && floats <= spec_.arena - m.offset,
             "a map lies outside of the arena");
   }
   require(spec_.forward_steps >= 0 && spec_.forward_steps <= static_cast<int32_t>(spec_.steps.size()),
           "there are fewer steps than forward steps");
-  for (const Step& step : spec_.steps) {
+  for (size_t i = 0; i < spec_.steps.size(); ++i) {
+    const Step& step = spec_.steps[i];
     check(step);
-    if (step.op == Op::pack) input_ = step.out;
-    if (step.op == Op::unpack) output_ = step.a;
+    const bool forward = static_cast<int32_t>(i) < spec_.forward_steps;
+    if (step.op == Op::pack || step.op == Op::unpack) {
+      require(forward, "images and logits belong to the forward pass");
+      int& end = step.op == Op::pack ? input_ : output_;
+      const int id = step.op == Op::pack ? step.out : step.a;
+      require(end < 0 || same(map(end).extent, map(id).extent), "a program has one input and one output");
+      end = id;
+    } else if (step.op == Op::pack_gradient) {
+      require(!forward, "gradients of logits belong to the backward pass");
+    }
   }
   require(input_ >= 0 && output_ >= 0, "a program needs an input and an output");
+  require(output().height == 1 && output().width == 1, "logits have one number a class");
   for (const Step& step : spec_.steps)
     if (step.op == Op::pack_gradient) require(same(map(step.out).extent, output()), "gradients do not fit the output");
 }
@@ -64,7 +74,8 @@ const Extent& Program::output() const { return spec_.maps[output_].extent; }
 void Program::check_bits(const Step& step, const Extent& extent) const {
   if (step.bits < 0) return;
   const int64_t count = static_cast<int64_t>(batch_.blocks) * extent.channels * extent.height * extent.width;
-  require(step.bits + (count + 1) / 2 <= spec_.arena, "the signs of a step lie outside of the arena");
+  require(step.bits <= spec_.arena && (count + 1) / 2 <= spec_.arena - step.bits,
+          "the signs of a step lie outside of the arena");
 }
 
 void Program::check_norm(int id, int64_t state, const Extent& extent) const {
@@ -72,7 +83,7 @@ void Program::check_norm(int id, int64_t state, const Extent& extent) const {
   const NormLayer& norm = engine_->norm(id);
   require(norm.channels == extent.channels, "a norm does not fit its map");
   if (norm.normalises)
-    require(state >= 0 && state + 4 * static_cast<int64_t>(norm.channels) <= spec_.arena,
+    require(state >= 0 && state <= spec_.arena && 4 * static_cast<int64_t>(norm.channels) <= spec_.arena - state,
             "the state of a norm lies outside of the arena");
 }
 
@@ -98,6 +109,8 @@ void Program::check(const Step& step) const {
         require(step.norm_a < 0 || engine_->norm(step.norm_a).channels == shape.outputs,
                 "a norm does not fit its convolution");
         require(step.norm_a >= 0 || (step.b < 0 && !step.relu), "a convolution without a norm has no epilogue");
+        require(step.norm_a < 0 || spec_.forward_steps == static_cast<int32_t>(spec_.steps.size()),
+                "norms are folded into convolutions only in inference");
       }
       break;
     }
@@ -171,6 +184,7 @@ Norm Program::norm(int id, int64_t state, Arena& arena, const Arrays& arrays) co
 }
 
 void Program::refresh(const float* values, const float* statistics, float epsilon, int threads) {
+  refreshed_ = true;
   if (spec_.forward_steps < static_cast<int32_t>(spec_.steps.size())) return engine_->refresh(values, true, threads);
   folded_bias_.resize(spec_.steps.size());
   const int count = static_cast<int>(spec_.steps.size());

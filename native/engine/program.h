@@ -98,6 +98,8 @@ class Program {
   // One step alone, for benchmarks and the tuner.
   void run_step(int step, Arena& arena, const Arrays& arrays, const Mode& mode);
 
+  // Whether the lists have ever been given weights.
+  bool refreshed() const { return refreshed_; }
   const ProgramSpec& spec() const { return spec_; }
   Engine& engine() const { return *engine_; }
   const Extent& input() const;
@@ -115,6 +117,7 @@ class Program {
   ProgramSpec spec_;
   Batch batch_;
   int input_ = -1, output_ = -1;
+  bool refreshed_ = false;
   std::vector<std::vector<float>> folded_bias_;  // of each step
 };
 

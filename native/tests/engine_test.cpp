@@ -98,14 +98,16 @@ class MapMemory {
   }
   MapMemory(const KernelTable& kernels, const Extent& extent, Batch batch, const Floats& plain)
       : MapMemory(kernels, extent, batch) {
-    kernels.pack({plain.data(), nullptr, data(), extent_, batch_}, 1);
+    kernels.pack({.plain_in = plain.data(), .plain_out = nullptr, .map = data(), .extent = extent_, .batch = batch_},
+                 1);
   }
 
   float* data() { return memory_.get() + kernels_.lanes; }
 
   Floats plain(int threads = 1) {
     Floats result(static_cast<int64_t>(batch_.images) * extent_.channels * extent_.height * extent_.width);
-    kernels_.unpack({nullptr, result.data(), data(), extent_, batch_}, threads);
+    kernels_.unpack(
+        {.plain_in = nullptr, .plain_out = result.data(), .map = data(), .extent = extent_, .batch = batch_}, threads);
     return result;
   }
 
@@ -254,10 +256,39 @@ Doubles stored_gradients(const ConvolutionNumbers& n, bool only_updated, float b
   return result;
 }
 
+// What a network that only predicts does on the way: scaled weights, a bias, another map added, ReLU.
+void run_prediction(const KernelTable& kernels, const ConvolutionCase& c, const ConvolutionNumbers& n,
+                    ConvolutionLayer& layer, MapMemory& x, const Extent& out, int threads) {
+  const Batch batch = batch_of(kernels, c.images);
+  const Floats scale = normal(c.outputs), bias = normal(c.outputs);
+  layer.refresh_scaled(n.stored.data(), scale);
+  for (bool with_residual : {false, true}) {
+    const bool relu = coin();
+    MapMemory residual(kernels, out, batch, n.dy), y(kernels, out, batch);
+    layer.forward(kernels, x.data(), y.data(), batch,
+                  {.bias = bias.data(), .residual = with_residual ? residual.data() : nullptr, .relu = relu}, threads);
+    Doubles expected(n.y);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const int64_t channel = static_cast<int64_t>(i) / c.out().pixels() % c.outputs;
+      expected[i] = expected[i] * scale[channel] + bias[channel] + (with_residual ? n.dy[i] : 0.0f);
+      if (relu) expected[i] = std::max(expected[i], 0.0);
+    }
+    check("a prediction", y, expected);
+    check_around("a prediction", y);
+  }
+}
+
 void run_convolution(const KernelTable& kernels, const ConvolutionCase& c, const ConvolutionNumbers& n,
                      const Extent& in, const Extent& out, const Knobs* knobs, int threads) {
   const Batch batch = batch_of(kernels, c.images);
-  ConvolutionLayer layer({c.outputs, c.in.channels, c.kernel, c.stride, in, out, c.in_padded, c.out_padded},
+  ConvolutionLayer layer({.outputs = c.outputs,
+                          .inputs = c.in.channels,
+                          .kernel = c.kernel,
+                          .stride = c.stride,
+                          .in = in,
+                          .out = out,
+                          .in_padded = c.in_padded,
+                          .out_padded = c.out_padded},
                          kernels.lanes, kernels.accumulators);
   if (knobs != nullptr) layer.set_knobs(*knobs);
   layer.set_active(n.positions, n.places);
@@ -266,7 +297,7 @@ void run_convolution(const KernelTable& kernels, const ConvolutionCase& c, const
   check_around("a packed map", x);
 
   MapMemory y(kernels, out, batch);
-  layer.forward(kernels, x.data(), y.data(), batch, threads);
+  layer.forward(kernels, x.data(), y.data(), batch, {}, threads);
   check("the output", y, n.y);
 
   MapMemory dx(kernels, in, batch), sum(kernels, in, batch, n.base);
@@ -277,12 +308,13 @@ void run_convolution(const KernelTable& kernels, const ConvolutionCase& c, const
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += n.base[i];
   check("the data gradient that is added", sum, expected);
 
+  Floats scratch;
   const auto check_gradients = [&](const char* what, bool only_updated) {
     Floats gradients(n.stored.size(), 0.5f);
-    layer.weight_gradient(kernels, x.data(), dy.data(), gradients.data(), batch, threads);
+    layer.weight_gradient(kernels, x.data(), dy.data(), gradients.data(), batch, scratch, threads);
     check(what, gradients, stored_gradients(n, only_updated, 0.5f));
     Floats dense(c.weights(), 0.25f);
-    layer.dense_weight_gradient(kernels, x.data(), dy.data(), gradients.data(), dense.data(), batch, threads);
+    layer.dense_weight_gradient(kernels, x.data(), dy.data(), gradients.data(), dense.data(), batch, scratch, threads);
     Doubles everywhere(n.dw);
     for (double& gradient : everywhere) gradient += 0.25;
     check("the gradient of all positions", dense, everywhere);
@@ -295,6 +327,7 @@ void run_convolution(const KernelTable& kernels, const ConvolutionCase& c, const
   check_gradients("the weight gradient of chosen weights", true);
   layer.clear_updated();
   check_gradients("the weight gradient of all weights again", false);
+  run_prediction(kernels, c, n, layer, x, out, threads);
 }
 
 Knobs random_knobs() {
@@ -476,13 +509,24 @@ void run_combine(const KernelTable& kernels, const CombineCase& c, std::vector<O
                  const Floats& base, const Extent& extent, int threads) {
   const Batch batch = batch_of(kernels, c.images);
   const bool two = c.operands == 2;
-  MapMemory a(kernels, extent, batch, operands[0].x), out(kernels, extent, batch);
-  MapMemory b(kernels, extent, batch, operands.back().x);
+  MapMemory a(kernels, extent, batch, operands[0].x), b(kernels, extent, batch, operands.back().x);
   NormMemory norm_a(operands[0]), norm_b(operands.back());
   std::vector<uint16_t> signs(batch.blocks * c.size.channels * c.size.pixels());
-  kernels.combine({a.data(), two ? b.data() : nullptr, out.data(), c.relu ? signs.data() : nullptr, norm_a.norm,
-                   two ? norm_b.norm : Norm{}, extent, batch, c.relu, c.training, c.momentum, epsilon},
-                  threads);
+  MapMemory out(kernels, extent, batch);
+  Combine forward{.a = a.data(),
+                  .b = two ? b.data() : nullptr,
+                  .out = out.data(),
+                  .positive = c.relu ? signs.data() : nullptr,
+                  .norm_a = norm_a.norm,
+                  .norm_b = two ? norm_b.norm : Norm{},
+                  .extent = extent,
+                  .batch = batch,
+                  .relu = c.relu,
+                  .again = false,
+                  .training = c.training,
+                  .momentum = c.momentum,
+                  .epsilon = epsilon};
+  kernels.combine(forward, threads);
   Doubles z(operands[0].z);
   for (size_t i = 0; two && i < z.size(); ++i) z[i] += operands[1].z[i];
   if (c.relu)
@@ -491,13 +535,15 @@ void run_combine(const KernelTable& kernels, const CombineCase& c, std::vector<O
   check_around("a combination", out);
   norm_a.check_forward(operands[0]);
   if (two) norm_b.check_forward(operands[1]);
-  // In inference the signs are not kept.
+  // Once more, without keeping signs and without following the statistics again.
   MapMemory again(kernels, extent, batch);
-  NormMemory fresh_a(operands[0]), fresh_b(operands.back());
-  kernels.combine({a.data(), two ? b.data() : nullptr, again.data(), nullptr, fresh_a.norm, two ? fresh_b.norm : Norm{},
-                   extent, batch, c.relu, c.training, c.momentum, epsilon},
-                  threads);
-  if (again.plain() != out.plain()) fail("a combination without signs differs");
+  forward.out = again.data();
+  forward.positive = nullptr;
+  forward.again = true;
+  kernels.combine(forward, threads);
+  if (again.plain() != out.plain()) fail("a combination that is computed again differs");
+  check_around("a combination that is computed again", again);
+  norm_a.check_forward(operands[0]);
 
   // Which inputs were positive is taken from the result: where rounding decided, it may have decided either way.
   const Floats result = out.plain();
@@ -505,34 +551,43 @@ void run_combine(const KernelTable& kernels, const CombineCase& c, std::vector<O
   for (size_t i = 0; c.relu && i < dz.size(); ++i)
     if (!(result[i] > 0.0f)) dz[i] = 0.0;
   for (Operand& operand : operands) expect_gradients(c, dz, operand);
-  const uint16_t* gate = c.relu ? signs.data() : nullptr;
-  MapMemory gradient(kernels, extent, batch, d_out), d_first(kernels, extent, batch);
   // With two operands the first pass leaves the gated gradient for the second, which may write over it.
-  kernels.combine_backward({gradient.data(), operands[0].kind == NormKind::batch ? a.data() : nullptr, d_first.data(),
-                            gate, two, false, norm_a.norm, extent, batch, c.training},
-                           threads);
+  MapMemory gradient(kernels, extent, batch, d_out), d_first(kernels, extent, batch);
+  CombineBackward backward{.d_out = gradient.data(),
+                           .operand = operands[0].kind == NormKind::batch ? a.data() : nullptr,
+                           .d_operand = d_first.data(),
+                           .positive = c.relu ? signs.data() : nullptr,
+                           .write_gated = two,
+                           .accumulate = false,
+                           .norm = norm_a.norm,
+                           .extent = extent,
+                           .batch = batch,
+                           .training = c.training};
+  kernels.combine_backward(backward, threads);
   check("the gradient of an operand", d_first, operands[0].d_x);
   check_around("the gradient of an operand", d_first);
   if (!d_first.zeros_without_image()) fail("there are gradients where there are no images");
   norm_a.check_backward(operands[0]);
   if (!two) return;
   if (c.relu) check("the gated gradient", gradient, dz);
-  const float* operand = operands[1].kind == NormKind::batch ? b.data() : nullptr;
   MapMemory sum(kernels, extent, batch, base);
-  kernels.combine_backward(
-      {gradient.data(), operand, sum.data(), nullptr, false, true, norm_b.norm, extent, batch, c.training}, threads);
+  backward.operand = operands[1].kind == NormKind::batch ? b.data() : nullptr;
+  backward.d_operand = sum.data();
+  backward.positive = nullptr;
+  backward.write_gated = false;
+  backward.accumulate = true;
+  backward.norm = norm_b.norm;
+  kernels.combine_backward(backward, threads);
   Doubles expected(operands[1].d_x);
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += base[i];
   check("the gradient of an operand that is added", sum, expected);
   check_around("the gradient of an operand that is added", sum);
   norm_b.check_backward(operands[1]);
-  NormMemory in_place(operands[1]);
-  in_place.state = norm_b.state;
-  in_place.norm.state = operands[1].kind == NormKind::batch ? in_place.state.data() : nullptr;
-  kernels.combine_backward(
-      {gradient.data(), operand, gradient.data(), nullptr, false, false, in_place.norm, extent, batch, c.training},
-      threads);
+  backward.d_operand = gradient.data();
+  backward.accumulate = false;
+  kernels.combine_backward(backward, threads);
   check("the gradient of an operand, in place", gradient, operands[1].d_x);
+  check_around("the gradient of an operand, in place", gradient);
 }
 
 void test_combinations() {
@@ -574,12 +629,19 @@ void run_max_pool(const KernelTable& kernels, const Size& in, int kernel, int im
   }
   const Batch batch = batch_of(kernels, images);
   MapMemory source(kernels, from, batch, x), result(kernels, to, batch);
-  kernels.max_pool({source.data(), result.data(), nullptr, nullptr, from, to, batch, kernel}, threads);
+  MapMemory gradient(kernels, to, batch, dy), d_source(kernels, from, batch);
+  const Pool job{.x = source.data(),
+                 .y = result.data(),
+                 .dy = gradient.data(),
+                 .dx = d_source.data(),
+                 .in = from,
+                 .out = to,
+                 .batch = batch,
+                 .kernel = kernel};
+  kernels.max_pool(job, threads);
   check("a max pooling", result, y);
   check_around("a max pooling", result);
-  MapMemory gradient(kernels, to, batch, dy), d_source(kernels, from, batch);
-  kernels.max_pool_backward({source.data(), result.data(), gradient.data(), d_source.data(), from, to, batch, kernel},
-                            threads);
+  kernels.max_pool_backward(job, threads);
   check("the gradient of a max pooling", d_source, dx);
   check_around("the gradient of a max pooling", d_source);
 }
@@ -596,10 +658,18 @@ void run_average_pool(const KernelTable& kernels, const Size& in, int images, co
   const Batch batch = batch_of(kernels, images);
   const Extent to = extent_of(out, false);
   MapMemory source(kernels, from, batch, x), result(kernels, to, batch);
-  kernels.average_pool({source.data(), result.data(), nullptr, nullptr, from, to, batch, 0}, threads);
-  check("an average pooling", result, y);
   MapMemory gradient(kernels, to, batch, dy), d_source(kernels, from, batch);
-  kernels.average_pool_backward({nullptr, nullptr, gradient.data(), d_source.data(), from, to, batch, 0}, threads);
+  const Pool job{.x = source.data(),
+                 .y = result.data(),
+                 .dy = gradient.data(),
+                 .dx = d_source.data(),
+                 .in = from,
+                 .out = to,
+                 .batch = batch,
+                 .kernel = 0};
+  kernels.average_pool(job, threads);
+  check("an average pooling", result, y);
+  kernels.average_pool_backward(job, threads);
   check("the gradient of an average pooling", d_source, dx);
   check_around("the gradient of an average pooling", d_source);
 }
@@ -624,62 +694,84 @@ void test_pooling() {
   }
 }
 
-void test_linear() {
-  for (int i = 0; i < 20; ++i) {
-    const int features = whole(1, 23), outputs = whole(1, 13), images = whole(1, 35);
-    const Floats x = normal(images * features), weight = normal(outputs * features), bias = normal(outputs);
-    const Floats dy = normal(images * outputs);
-    Doubles y(images * outputs), dx(x.size(), 0.0), d_weight(weight.size(), 0.5), d_bias(outputs, 0.25);
-    for (int image = 0; image < images; ++image) {
-      for (int k = 0; k < outputs; ++k) {
-        const double d = dy[image * outputs + k];
-        y[image * outputs + k] = bias[k];
-        d_bias[k] += d;
-        for (int f = 0; f < features; ++f) {
-          y[image * outputs + k] += static_cast<double>(weight[k * features + f]) * x[image * features + f];
-          dx[image * features + f] += d * weight[k * features + f];
-          d_weight[k * features + f] += d * x[image * features + f];
-        }
+struct LinearNumbers {
+  int features, outputs, images;
+  Floats x, weight, bias, dy;
+  Doubles y, dx, d_weight, d_bias;
+};
+
+LinearNumbers linear_numbers() {
+  LinearNumbers n;
+  n.features = whole(1, 23);
+  n.outputs = whole(1, 13);
+  n.images = whole(1, 35);
+  n.x = normal(n.images * n.features);
+  n.weight = normal(n.outputs * n.features);
+  n.bias = normal(n.outputs);
+  n.dy = normal(n.images * n.outputs);
+  n.y.resize(n.dy.size());
+  n.dx.assign(n.x.size(), 0.0);
+  n.d_weight.assign(n.weight.size(), 0.5);  // what is there before
+  n.d_bias.assign(n.outputs, 0.25);
+  for (int image = 0; image < n.images; ++image) {
+    for (int k = 0; k < n.outputs; ++k) {
+      const double d = n.dy[image * n.outputs + k];
+      double& y = n.y[image * n.outputs + k];
+      y = n.bias[k];
+      n.d_bias[k] += d;
+      for (int f = 0; f < n.features; ++f) {
+        const double x = n.x[image * n.features + f], weight = n.weight[k * n.features + f];
+        y += weight * x;
+        n.dx[image * n.features + f] += d * weight;
+        n.d_weight[k * n.features + f] += d * x;
       }
     }
+  }
+  return n;
+}
+
+void run_linear(const KernelTable& kernels, const LinearNumbers& n, const Extent& from, const Extent& to, int threads) {
+  const Batch batch = batch_of(kernels, n.images);
+  const int64_t lanes = kernels.lanes;
+  MapMemory x(kernels, from, batch, n.x), y(kernels, to, batch), dy(kernels, to, batch, n.dy);
+  MapMemory dx(kernels, from, batch);
+  Floats d_weight(n.weight.size(), 0.5f), d_bias(n.outputs, 0.25f);
+  Linear job{.x = x.data(),
+             .y = y.data(),
+             .dy = dy.data(),
+             .dx = dx.data(),
+             .weight = n.weight.data(),
+             .bias = n.bias.data(),
+             .d_weight = d_weight.data(),
+             .d_bias = d_bias.data(),
+             .features = n.features,
+             .outputs = n.outputs,
+             .x_block = from.block() * lanes,
+             .y_block = to.block() * lanes,
+             .x_plane = from.plane * lanes,
+             .y_plane = to.plane * lanes,
+             .batch = batch};
+  kernels.linear(job, threads);
+  check("a linear layer", y, n.y);
+  for (bool with_input : {true, false}) {
+    std::fill(d_weight.begin(), d_weight.end(), 0.5f);
+    std::fill(d_bias.begin(), d_bias.end(), 0.25f);
+    job.dx = with_input ? dx.data() : nullptr;
+    kernels.linear_backward(job, threads);
+    check("the data gradient", dx, n.dx);
+    check("the weight gradient", d_weight, n.d_weight);
+    check("the bias gradient", d_bias, n.d_bias);
+  }
+}
+
+void test_linear() {
+  for (int i = 0; i < 20; ++i) {
+    const LinearNumbers numbers = linear_numbers();
     // Maps of one pixel, with and without room around it.
-    const Extent from = extent_of({features, 1, 1}, coin()), to = extent_of({outputs, 1, 1}, coin());
-    with_every_instruction_set(text("linear %d -> %d, %d images", features, outputs, images),
-                               [&](const KernelTable& kernels) {
-                                 const Batch batch = batch_of(kernels, images);
-                                 const int64_t lanes = kernels.lanes;
-                                 MapMemory input(kernels, from, batch, x), output(kernels, to, batch);
-                                 MapMemory gradient(kernels, to, batch, dy), d_input(kernels, from, batch);
-                                 Linear job{input.data(),
-                                            output.data(),
-                                            nullptr,
-                                            nullptr,
-                                            weight.data(),
-                                            bias.data(),
-                                            nullptr,
-                                            nullptr,
-                                            features,
-                                            outputs,
-                                            from.block() * lanes,
-                                            to.block() * lanes,
-                                            from.plane * lanes,
-                                            to.plane * lanes,
-                                            batch};
-                                 kernels.linear(job, whole(1, 3));
-                                 check("a linear layer", output, y);
-                                 for (bool with_input : {true, false}) {
-                                   Floats found_weight(weight.size(), 0.5f), found_bias(outputs, 0.25f);
-                                   job.y = nullptr;
-                                   job.dy = gradient.data();
-                                   job.dx = with_input ? d_input.data() : nullptr;
-                                   job.d_weight = found_weight.data();
-                                   job.d_bias = found_bias.data();
-                                   kernels.linear_backward(job, whole(1, 3));
-                                   if (with_input) check("the data gradient", d_input, dx);
-                                   check("the weight gradient", found_weight, d_weight);
-                                   check("the bias gradient", found_bias, d_bias);
-                                 }
-                               });
+    const Extent from = extent_of({numbers.features, 1, 1}, coin()), to = extent_of({numbers.outputs, 1, 1}, coin());
+    const std::string name = text("linear %d -> %d, %d images", numbers.features, numbers.outputs, numbers.images);
+    with_every_instruction_set(
+        name, [&](const KernelTable& kernels) { run_linear(kernels, numbers, from, to, whole(1, 3)); });
   }
 }
 
@@ -692,6 +784,6 @@ int main() {
   test_linear();
   std::string names;
   for (auto found = available_kernels(); *found != nullptr; ++found) names += std::string(" ") + (*found)->name;
-  std::printf("engine_test:%s: %d failures\n", names.c_str(), failures);
+  std::printf("engine_test (%s ): %d failures\n", names.c_str(), failures);
   return failures == 0 ? 0 : 1;
 }

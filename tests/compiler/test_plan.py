@@ -58,7 +58,7 @@ def reads(step: PlanStep) -> set[str]:
         case "pack" | "pack_gradient":
             needed = []
         case "combine":
-            needed = [step.a, step.b]
+            needed = [step.a, step.b, *(step.states if step.again else [])]
         case "combine_backward":
             needed = [step.a, step.b, step.bits, *step.states]
         case _:
@@ -68,7 +68,7 @@ def reads(step: PlanStep) -> set[str]:
 
 def writes(step: PlanStep) -> set[str]:
     written = [step.out, step.a if step.write_gated else ""]
-    if step.op == "combine":
+    if step.op == "combine" and not step.again:
         written += [step.bits, *step.states]
     return {name for name in written if name}
 
@@ -164,14 +164,17 @@ def test_inference_needs_less_memory_than_training(model, shape, images):
 
 
 def test_resnet_is_fused_completely():
-    plan = compile_graph(build_model("resnet18", (3, 32, 32), 10, 8), 32, LANES)
+    graph = build_model("resnet18", (3, 32, 32), 10, 8)
+    plan = compile_graph(graph, 32, LANES)
     forward = Counter(step.op for step in plan.steps[: plan.forward_steps])
     backward = Counter(step.op for step in plan.steps[plan.forward_steps :])
     # The stem, 8 blocks of 2, 3 shortcuts; a block has a combination after each of its convolutions.
     assert forward == {"pack": 1, "convolve": 20, "combine": 17, "average_pool": 1, "linear": 1, "unpack": 1}
-    # The images get no gradient. A combination has one norm, but for the 3 with a shortcut's too.
+    # The images get no gradient. A combination has one norm, but for the 3 with a shortcut's too. What stands between
+    # the convolutions of a block, and what the stem gives, are computed again.
     assert backward == {
         "pack_gradient": 1,
+        "combine": 9,
         "linear_backward": 1,
         "average_pool_backward": 1,
         "combine": 9,  # the stem's and each block's first are not kept, but computed again
@@ -181,6 +184,8 @@ def test_resnet_is_fused_completely():
     }
     shortcuts = [step for step in plan.steps if step.op == "data_gradient" and "shortcut" in step.layer]
     assert all(step.accumulate for step in shortcuts)  # else they would have to write zeros first
+    inference = Counter(step.op for step in compile_graph(graph, 32, LANES, backward=False).steps)
+    assert inference == {"pack": 1, "convolve": 20, "average_pool": 1, "linear": 1, "unpack": 1}
 
 
 def with_conv(kernel: int, stride: int) -> Graph:

@@ -1,0 +1,982 @@
+"""The native backend against the torch backend in float64, over random graphs; and misuse, which must be refused.
+
+Float32 and float64 rightly disagree where a function has a kink (a ReLU's input within rounding of zero, two near-equal
+maxima of a pooling window) and where a result is mostly rounding errors (the norm of an almost constant channel). The
+reference watches for both, and torch itself must not be far off in float32; else the numbers are drawn anew.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sparcl import _engine
+from sparcl.compiler import compile_graph
+from sparcl.graph import Graph, GraphBuilder, build_model
+from sparcl.network import Parameters, Sgd
+from sparcl.network.native import NativeNetwork
+from sparcl.network.parameters import Index
+from sparcl.network.torch import TorchNetwork
+
+TOLERANCE = 1e-4  # of the largest element of a tensor
+SOUND = 1e-5  # how far torch in float32 may be off
+KINK = 3e-6  # how near to a kink, of the largest element of a map, is too near
+CONSTANT = 0.03  # a channel whose deviation is smaller, of its largest element, is too near to constant to normalise
+
+
+@pytest.fixture(autouse=True, scope="module")
+def torch_on_one_thread():
+    """With more, PyTorch 2.13 overruns its memory in the weight gradient of small strided 1x1 convolutions."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def threads_as_before():
+    before = _engine.threads()
+    yield
+    _engine.set_threads(before)
+
+
+# ---------------------------------------------------------------------------------------------------- random networks
+
+
+class RandomGraph:
+    """Grows a graph by drawn layers; any earlier node may be read again."""
+
+    def __init__(self, draw: Callable[[Any], Any]) -> None:
+        self.draw = draw
+        special = st.sampled_from([(4, 4), (8, 8), (7, 7), (1, 1), (16, 16), (3, 17)])
+        size = draw(special | st.tuples(st.integers(1, 20), st.integers(1, 20)))
+        shape = (draw(st.integers(1, 4)), *size)
+        self.build = GraphBuilder(shape)
+        self.shapes: dict[str, tuple[int, ...]] = {self.build.input: shape}
+
+    def name(self, kind: str) -> str:
+        return f"{kind}{len(self.shapes)}"
+
+    def made(self, name: str, shape: tuple[int, ...]) -> str:
+        self.shapes[name] = shape
+        return name
+
+    def some_node(self) -> str:
+        return self.draw(st.sampled_from([name for name in self.shapes if len(self.shapes[name]) == 3][::-1][:4]))
+
+    def conv(self, source: str, channels: int = 0, kernel: int = 0, stride: int = 0) -> str:
+        channels = channels or self.draw(st.integers(1, 8) | st.integers(1, 40))
+        kernel = kernel or self.draw(st.sampled_from([3, 1]))
+        stride = stride or self.draw(st.sampled_from([1, 2]))
+        _, height, width = self.shapes[source]
+        name = self.build.conv(self.name("conv"), source, channels, kernel, stride, bias=self.draw(st.booleans()))
+        return self.made(name, (channels, (height - 1) // stride + 1, (width - 1) // stride + 1))
+
+    def norm(self, source: str) -> str:
+        return self.made(self.build.batch_norm(self.name("norm"), source), self.shapes[source])
+
+    def relu(self, source: str) -> str:
+        return self.made(self.build.relu(self.name("relu"), source), self.shapes[source])
+
+    def add(self, first: str, second: str) -> str:
+        return self.made(self.build.add(self.name("add"), first, second), self.shapes[first])
+
+    def maybe(self, layer: Callable[[str], str], source: str) -> str:
+        return layer(source) if self.draw(st.booleans()) else source
+
+    def unit(self) -> None:
+        self.maybe(self.relu, self.maybe(self.norm, self.conv(self.some_node())))
+
+    def residual(self) -> None:
+        source = self.some_node()
+        stride = self.draw(st.sampled_from([1, 2]))
+        x = self.maybe(self.relu, self.maybe(self.norm, self.conv(source, kernel=3, stride=stride)))
+        projects = stride == 2 or self.draw(st.booleans())
+        x = self.maybe(self.norm, self.conv(x, 0 if projects else self.shapes[source][0], stride=1))
+        if projects:
+            shortcut = self.maybe(self.norm, self.conv(source, self.shapes[x][0], kernel=1, stride=stride))
+        else:
+            shortcut = source
+        self.maybe(self.relu, self.add(x, shortcut) if self.draw(st.booleans()) else self.add(shortcut, x))
+
+    def activated_first(self) -> None:
+        source = self.some_node()
+        x = self.conv(self.relu(self.norm(source)), self.shapes[source][0], kernel=3, stride=1)
+        self.add(x, source)
+
+    def sum_of_any(self) -> None:
+        first = self.some_node()
+        alike = [name for name, shape in self.shapes.items() if shape == self.shapes[first]]
+        self.maybe(self.relu, self.add(first, self.draw(st.sampled_from(alike))))
+
+    def single(self) -> None:
+        self.draw(st.sampled_from([self.norm, self.relu]))(self.some_node())
+
+    def pool(self) -> None:
+        source = self.some_node()
+        channels, height, width = self.shapes[source]
+        kernel = self.draw(st.sampled_from([2, 3]))
+        if min(height, width) >= kernel:
+            name = self.build.max_pool(self.name("pool"), source, kernel)
+            self.made(name, (channels, height // kernel, width // kernel))
+
+    def linear(self, source: str, features: int) -> str:
+        return self.made(self.build.linear(self.name("linear"), source, features), (features,))
+
+    def finish(self) -> Graph:
+        last = next(reversed(self.shapes))
+        x = self.made(self.build.global_average_pool("mean", last), self.shapes[last][:1])
+        if self.draw(st.booleans()):
+            x = self.relu(self.maybe(self.norm, self.linear(x, self.draw(st.integers(1, 9)))))
+        return self.build.finish(self.linear(x, self.draw(st.integers(1, 11))))
+
+
+@st.composite
+def graphs(draw) -> Graph:
+    growing = RandomGraph(draw)
+    layers = [growing.unit, growing.residual, growing.activated_first, growing.sum_of_any, growing.single, growing.pool]
+    for _ in range(draw(st.integers(1, 5))):
+        draw(st.sampled_from(layers))()
+    return growing.finish()
+
+
+def convolution_weights(graph: Graph) -> list[str]:
+    return [f"{node.name}.weight" for node in graph if node.op == "conv"]
+
+
+Sparsity = float | str  # the share of inactive weights; or "dense", "empty rows", "empty"
+
+
+def described(graph: Graph) -> str:
+    lines = []
+    for node in graph:
+        options = f" {node.kernel}x{node.kernel}/{node.stride} bias={node.bias}" if node.op == "conv" else ""
+        lines.append(f"{node.name} = {node.op}({', '.join(node.inputs)}){options} -> {node.shape}")
+    return "\n    ".join(lines)
+
+
+@dataclass
+class Case:
+    graph: Graph
+    sparsities: dict[str, Sparsity]
+    images: int
+    threads: int
+    train: bool
+    momentum: float
+    seed: int
+
+    def _repr_pretty_(self, printer, cycle) -> None:
+        """How hypothesis shows a failing case."""
+        settings = {name: value for name, value in vars(self).items() if name != "graph"}
+        printer.text(f"{settings}\n    {described(self.graph)}\n")
+
+
+@st.composite
+def cases(draw) -> Case:
+    graph = draw(graphs())
+    elements = sum(int(np.prod(node.shape)) for node in graph)
+    most = int(np.clip(30_000 // elements, 1, 40))
+    train = draw(st.booleans())
+    # Over one value there is nothing to normalise, and over a few little is left of the gradient but rounding errors.
+    normalised = [int(np.prod(node.shape[1:])) for node in graph if node.op == "batch_norm"]
+    least = -(-8 // min(normalised)) if train and normalised else 1
+    kinds = st.sampled_from([0.5, 0.9, "dense", 0.0, 0.99, "empty rows", "empty"])
+    return Case(
+        graph,
+        {weight: draw(kinds) for weight in convolution_weights(graph)},
+        images=draw(st.integers(least, max(least, most))),
+        threads=draw(st.integers(1, 4)),
+        train=train,
+        momentum=draw(st.sampled_from([0.1, 0.0, 1 / 3])),
+        seed=draw(st.integers(0, 999)),
+    )
+
+
+def random_index(shape: tuple[int, ...], sparsity: float | str, generator: np.random.Generator) -> Index:
+    size = int(np.prod(shape))
+    if sparsity == "empty":
+        return np.zeros(0, np.int64)
+    if sparsity == "empty rows":
+        active = generator.random(shape) < 0.4
+        active[generator.random(shape[0]) < 0.5] = False
+        return np.flatnonzero(active)
+    return np.sort(generator.choice(size, round(size * (1 - float(sparsity))), replace=False))
+
+
+def random_parameters(graph: Graph, sparsities: dict[str, Sparsity], generator: np.random.Generator) -> Parameters:
+    """Random where a fresh network is not: biases, norms and running statistics; sparse weights as strong as dense."""
+    parameters = Parameters(graph)
+    parameters.initialise(graph, generator)
+    specs = parameters.values.specs
+    kept = {name: kind for name, kind in sparsities.items() if kind != "dense"}
+    parameters.set_index({name: random_index(specs[name].shape, kind, generator) for name, kind in kept.items()})
+    for name, index in parameters.index.items():
+        parameters.values[name][...] *= np.sqrt(3 * specs[name].size / max(len(index), 1))
+    for name, spec in specs.items():
+        if len(spec.shape) == 1:
+            parameters.values[name][...] += generator.normal(0, 0.2, spec.shape)
+    for name, spec in parameters.statistics.specs.items():
+        uniform = generator.uniform(0.4, 1.6, spec.shape)
+        parameters.statistics[name][...] = uniform if name.endswith("running_var") else uniform - 1
+    return parameters
+
+
+def copy_of(graph: Graph, parameters: Parameters, dtype: type = np.float32) -> Parameters:
+    other = Parameters(graph, dtype)
+    other.set_index(dict(parameters.index))
+    other.values.flat[...] = parameters.values.flat
+    other.gradients.flat[...] = parameters.gradients.flat
+    other.statistics.flat[...] = parameters.statistics.flat
+    other.updated = dict(parameters.updated)
+    return other
+
+
+# ----------------------------------------------------------------------------------------------------- the comparison
+
+
+class Watched(TorchNetwork):
+    """Notes whether it came near to what float32 cannot decide."""
+
+    def __init__(self, graph: Graph, parameters: Parameters) -> None:
+        super().__init__(graph, parameters)
+        self.sound = True
+
+    def _compute(self, node, inputs, train, momentum):
+        x = inputs[0].detach()
+        near = KINK * x.abs().max()
+        if node.op == "relu":
+            self.sound &= not ((x != 0) & (x.abs() < near)).any()  # zero itself is zero in both
+        elif node.op == "max_pool":
+            windows = torch.nn.functional.unfold(x.flatten(0, 1)[:, None], node.kernel, stride=node.kernel)
+            best, second = windows.topk(2, dim=1).values.unbind(1)
+            self.sound &= not ((best != 0) & (best - second < near)).any()
+        elif node.op == "batch_norm" and train:
+            channels = x.transpose(0, 1).flatten(1)
+            largest = channels.abs().amax(1)
+            self.sound &= not ((largest > 0) & (channels.std(1) < CONSTANT * largest)).any()
+        return super()._compute(node, inputs, train, momentum)
+
+
+@dataclass
+class Results:
+    """What a network gives: logits, gradients and so on, by name."""
+
+    tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def add(self, parameters: Parameters, **others: NDArray[Any]) -> "Results":
+        self.tensors |= {f"gradient of {name}": parameters.gradients[name].copy() for name in parameters.gradients}
+        self.tensors |= {name: parameters.statistics[name].copy() for name in parameters.statistics}
+        self.tensors |= others
+        return self
+
+    def errors(self, expected: "Results") -> dict[str, float]:
+        """Of each tensor, relative to its largest element."""
+        largest = {name: float(np.abs(tensor).max(initial=0)) for name, tensor in expected.tensors.items()}
+        overall = max(largest.values())
+        found = {}
+        for name, tensor in expected.tensors.items():
+            error = float(np.abs(self.tensors[name] - tensor).max(initial=0))
+            # Some gradients are what is left when larger ones cancel: of a bias or a single weight before a norm.
+            scale = max(largest[name], 1e-2 * overall)
+            found[name] = error / scale if scale else error
+        return found
+
+    def assert_close(self, expected: "Results", tolerance: float = TOLERANCE) -> None:
+        # Not "error > tolerance", which would let NaN pass.
+        wrong = {name: error for name, error in self.errors(expected).items() if not error <= tolerance}
+        assert not wrong, f"relative errors: {wrong}"
+
+
+def poisoned(floats: int) -> _engine.Arena:
+    """Memory full of NaN: a number that was never written and is used all the same shows."""
+    lanes = _engine.lanes()
+    pixels = -(-floats // lanes)
+    extent = (pixels, 1, 1, 1, 1)
+    steps = [_engine.Step("pack", out=0), _engine.Step("unpack", a=0)]
+    program = _engine.Program(_engine.Engine(), lanes, (pixels + 1) * lanes, 2, [(lanes, extent)], steps)
+    arena = _engine.Arena((pixels + 1) * lanes)
+    nothing = np.zeros(0, np.float32)
+    images, logits = np.full((lanes, pixels, 1, 1), np.nan, np.float32), np.empty((lanes, pixels), np.float32)
+    program.forward(arena, images, logits, nothing, nothing, nothing, False, 0.0, 1)
+    return arena
+
+
+def poison(network: NativeNetwork, images: int, backward: bool = True) -> None:
+    floats = compile_graph(network.graph, images, _engine.lanes(), backward).arena
+    network.give_back(poisoned(floats), floats)
+
+
+def random_batch(graph: Graph, images: int, generator: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
+    pictures = generator.normal(size=(images, *graph.input_shape)).astype(np.float32)
+    return pictures, generator.normal(size=(images, graph.classes)).astype(np.float32)
+
+
+def run(network: Any, images: NDArray[Any], d_logits: NDArray[Any], **options: Any) -> NDArray[Any]:
+    """Forward and backward; the logits."""
+    dtype = network.parameters.values.flat.dtype
+    dense = options.pop("dense_gradients", None)
+    logits, context = network.forward(images.astype(dtype), **options)
+    network.backward(context, d_logits.astype(dtype), dense)
+    return logits
+
+
+def copies_of(graph: Graph, parameters: Parameters) -> tuple[Watched, TorchNetwork]:
+    """The reference, and torch in float32."""
+    return Watched(graph, copy_of(graph, parameters, np.float64)), TorchNetwork(graph, copy_of(graph, parameters))
+
+
+def soundly(seed: int, attempt: Callable[[np.random.Generator], tuple[Watched, Results, Results, Any]]) -> Any:
+    """What comes of the first of several draws that float32 can be judged by.
+
+    `attempt` gives the reference network, its results, those of torch in float32, and what to hand on.
+    """
+    for number in range(60):
+        reference, expected, single, rest = attempt(np.random.default_rng([seed, number]))
+        if reference.sound and max(single.errors(expected).values()) < SOUND:
+            return expected, rest
+    return assume(False)
+
+
+@settings(max_examples=120, suppress_health_check=list(HealthCheck))
+@given(cases())
+def test_everything_is_as_in_the_reference(case: Case):
+    options = {"train": case.train, "momentum": case.momentum}
+
+    def results_of(network, images, d_logits):
+        logits = run(network, images, d_logits, **options)
+        predictions = network.predict(images.astype(logits.dtype))
+        return Results().add(network.parameters, logits=logits, predictions=predictions)
+
+    def attempt(generator):
+        parameters = random_parameters(case.graph, case.sparsities, generator)
+        batch = random_batch(case.graph, case.images, generator)
+        double, single = copies_of(case.graph, parameters)
+        return double, results_of(double, *batch), results_of(single, *batch), (parameters, *batch)
+
+    expected, (parameters, images, d_logits) = soundly(case.seed, attempt)
+    _engine.set_threads(case.threads)
+    network = NativeNetwork(case.graph, parameters)
+    poison(network, case.images)
+    logits = run(network, images, d_logits, **options)
+    poison(network, case.images, backward=False)
+    predictions = network.predict(images)
+    Results().add(parameters, logits=logits, predictions=predictions).assert_close(expected)
+    logits, _ = network.forward(images, train=False)
+    Results({"logits": predictions}).assert_close(Results({"logits": logits}), 1e-5)
+
+
+# ------------------------------------------------------------------------------------------- masks, contexts and memory
+
+
+def resnet(shape: tuple[int, int, int] = (3, 9, 8), width: int = 3) -> Graph:
+    return build_model("resnet18", shape, 5, width)
+
+
+def sparse_network(seed: int = 0, graph: Graph | None = None, sparsity: Sparsity = 0.6) -> tuple[NativeNetwork, Any]:
+    """A network of which every second convolution is sparse, and the generator for what else is drawn."""
+    graph = graph or resnet()
+    generator = np.random.default_rng(seed)
+    weights = convolution_weights(graph)[1::2]
+    return NativeNetwork(graph, random_parameters(graph, dict.fromkeys(weights, sparsity), generator)), generator
+
+
+def some_of(index: Index, generator: np.random.Generator, share: float = 0.4) -> Index:
+    return np.flatnonzero(generator.random(len(index)) < share)
+
+
+def gradients_of(network: NativeNetwork, images: NDArray[Any], d_logits: NDArray[Any], **options: Any) -> NDArray[Any]:
+    network.parameters.gradients.flat[...] = 0
+    run(network, images, d_logits, momentum=0.0, **options)
+    return network.parameters.gradients.flat.copy()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_only_chosen_weights_get_gradients_whichever_are_chosen(threads):
+    _engine.set_threads(threads)
+    network, generator = sparse_network()
+    parameters = network.parameters
+    batch = random_batch(network.graph, 18, generator)
+    full = gradients_of(network, *batch)
+    names = list(parameters.index)
+    for step in range(6):
+        # Masks come, change and go, and may be empty; those of some layers stay as they were.
+        for name in names[step % 2 :: 2]:
+            parameters.updated[name] = some_of(parameters.index[name], generator, share=[0.4, 0.0, 0.9][step % 3])
+        if step == 4:
+            del parameters.updated[names[0]], parameters.updated[names[1]]
+        found = gradients_of(network, *batch)
+        expected = full.copy()
+        for name, chosen in parameters.updated.items():
+            frozen = np.setdiff1d(np.arange(len(parameters.index[name])), chosen)
+            expected[parameters.values.slices[name]][frozen] = 0
+            np.testing.assert_array_equal(found[parameters.values.slices[name]][frozen], 0)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(full).max())
+
+
+@pytest.mark.parametrize("with_masks", [False, True])
+@pytest.mark.parametrize("shape", [(3, 9, 7), (1, 8, 8), (2, 32, 32)])
+def test_dense_gradients_are_those_of_all_positions(shape, with_masks):
+    graph = build_model("convnet", shape, 5, 4) if shape[1] < 32 else resnet(shape, 2)
+    wanted = convolution_weights(graph)[1:]
+
+    def results_of(network, images, d_logits):
+        dtype = network.parameters.values.flat.dtype
+        dense = {name: np.full(network.parameters.values.specs[name].shape, 0.25, dtype) for name in wanted}
+        logits = run(network, images, d_logits, dense_gradients=dense)
+        return Results().add(network.parameters, logits=logits, **dense)
+
+    def attempt(generator):
+        kinds = dict(zip(wanted, [0.9, "empty", 0.0, 0.5] * 10, strict=False))
+        parameters = random_parameters(graph, kinds, generator)
+        if with_masks:
+            parameters.updated = {name: some_of(index, generator) for name, index in parameters.index.items()}
+        batch = random_batch(graph, 3, generator)
+        double, single = copies_of(graph, parameters)
+        return double, results_of(double, *batch), results_of(single, *batch), (parameters, *batch)
+
+    expected, (parameters, *batch) = soundly(0, attempt)
+    results_of(NativeNetwork(graph, parameters), *batch).assert_close(expected)
+
+
+def test_gradients_of_several_contexts_add_up_in_any_order():
+    graph = build_model("convnet", (2, 7, 6), 4, 3)
+
+    def results_of(network, batches):
+        dtype = network.parameters.values.flat.dtype
+        passes = [network.forward(images.astype(dtype)) for images, _ in batches]
+        for place in (2, 0, 1):
+            network.backward(passes[place][1], batches[place][1].astype(dtype))
+        logits = {f"logits {place}": passes[place][0] for place in range(3)}
+        return Results().add(network.parameters, **logits)
+
+    def attempt(generator):
+        parameters = random_parameters(graph, dict.fromkeys(convolution_weights(graph), 0.5), generator)
+        batches = [random_batch(graph, images, generator) for images in (5, 17, 5)]
+        double, single = copies_of(graph, parameters)
+        return double, results_of(double, batches), results_of(single, batches), (parameters, batches)
+
+    expected, (parameters, batches) = soundly(0, attempt)
+    results_of(NativeNetwork(graph, parameters), batches).assert_close(expected)
+
+
+def test_a_context_serves_one_backward_pass():
+    network, generator = sparse_network()
+    images, d_logits = random_batch(network.graph, 4, generator)
+    _, context = network.forward(images)
+    network.backward(context, d_logits)
+    before = network.parameters.gradients.flat.copy()
+    with pytest.raises(ValueError, match="backward"):
+        network.backward(context, d_logits)
+    np.testing.assert_array_equal(network.parameters.gradients.flat, before)
+
+
+def test_no_backward_pass_after_the_active_weights_have_changed():
+    network, generator = sparse_network()
+    images, d_logits = random_batch(network.graph, 4, generator)
+    _, context = network.forward(images)
+    network.parameters.set_index({next(iter(network.parameters.index)): np.arange(5)})
+    with pytest.raises(ValueError, match="active weights have changed"):
+        network.backward(context, d_logits)
+    assert not network.parameters.gradients.flat.any()
+
+
+def test_a_batch_that_does_not_fit_is_refused_and_leaves_the_network_usable():
+    network, generator = sparse_network()
+    images, d_logits = random_batch(network.graph, 4, generator)
+    expected = run(network, images, d_logits, momentum=0.0)
+    for bad in (images[:, :2], images[:, :, :5], images[:, :, :, 1:], images[:0]):
+        with pytest.raises(ValueError, match=r"images|needs"):
+            network.forward(bad)
+        with pytest.raises(ValueError, match=r"images|needs"):
+            network.predict(bad)
+    _, context = network.forward(images, momentum=0.0)
+    with pytest.raises(ValueError, match="gradients"):
+        network.backward(context, d_logits[:3])
+    np.testing.assert_array_equal(run(network, images, d_logits, momentum=0.0), expected)
+
+
+def same_bytes(first: NativeNetwork, second: NativeNetwork, images: NDArray[Any], d_logits: NDArray[Any]) -> None:
+    logits = [run(network, images, d_logits) for network in (first, second)]
+    np.testing.assert_array_equal(*logits)
+    predictions = [network.predict(images) for network in (first, second)]
+    np.testing.assert_array_equal(*predictions)
+    for store in ("gradients", "statistics"):
+        np.testing.assert_array_equal(*(getattr(network.parameters, store).flat for network in (first, second)))
+
+
+def test_with_other_active_weights_a_network_is_as_if_built_anew():
+    network, generator = sparse_network()
+    graph, parameters = network.graph, network.parameters
+    weights = convolution_weights(graph)
+    optimizer = Sgd(parameters, 0.05, momentum=0.9)
+    for step in range(8):
+        changed = weights[step::5]
+        kinds = {name: [0.3, 0.8, "empty rows", "empty"][(step + n) % 4] for n, name in enumerate(changed)}
+        specs = parameters.values.specs
+        parameters.set_index({name: random_index(specs[name].shape, kind, generator) for name, kind in kinds.items()})
+        for name in list(parameters.index)[step % 3 :: 3]:
+            parameters.updated[name] = some_of(parameters.index[name], generator)
+        batch = random_batch(graph, (4, 17)[step % 2], generator)
+        same_bytes(network, NativeNetwork(graph, copy_of(graph, parameters)), *batch)
+        optimizer.step()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_same_numbers_give_the_same_bytes(threads):
+    _engine.set_threads(threads)
+    network, generator = sparse_network()
+    parameters = network.parameters
+    parameters.updated = {name: some_of(index, generator) for name, index in list(parameters.index.items())[::3]}
+    same_bytes(
+        network,
+        NativeNetwork(network.graph, copy_of(network.graph, parameters)),
+        *random_batch(network.graph, 37, generator),
+    )
+
+
+def test_gradients_of_two_passes_add_up():
+    network, generator = sparse_network()
+    batches = [random_batch(network.graph, images, generator) for images in (6, 20)]
+    alone = [gradients_of(network, *batch) for batch in batches]
+    network.parameters.gradients.flat[...] = 0
+    for batch in batches:
+        run(network, *batch, momentum=0.0)
+    scale = np.abs(sum(alone)).max()
+    np.testing.assert_allclose(network.parameters.gradients.flat, sum(alone), rtol=1e-5, atol=1e-6 * scale)
+
+
+# ----------------------------------------------------------------------------------------- instruction sets and knobs
+
+WITHOUT_TORCH = """
+import sys
+
+import numpy as np
+
+from sparcl import _engine
+from sparcl.graph import build_model
+from sparcl.network import Parameters, Sgd
+from sparcl.network.native import NativeNetwork
+
+given, results = np.load(sys.argv[1]), sys.argv[2]
+_engine.set_threads(2)
+graph = build_model("resnet18", (2, 16, 16), 5, 2)
+parameters = Parameters(graph)
+parameters.set_index({name.removeprefix("index "): given[name] for name in given if name.startswith("index ")})
+parameters.values.flat[...], parameters.statistics.flat[...] = given["values"], given["statistics"]
+network = NativeNetwork(graph, parameters)
+logits, context = network.forward(given["images"])
+network.backward(context, given["d_logits"])
+found = {"logits": logits, "gradients": parameters.gradients.flat.copy(), "statistics": parameters.statistics.flat}
+found["predictions"] = network.predict(given["images"])
+np.savez(results, instruction_set=_engine.instruction_set(), **found)
+optimizer = Sgd(parameters, 0.01, momentum=0.9)
+for step in range(3):
+    optimizer.step()
+    logits, context = network.forward(given["images"])
+    network.backward(context, logits)
+assert np.isfinite(parameters.values.flat).all()
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.fixture(scope="module")
+def resnet_with_results(tmp_path_factory) -> tuple[Path, Parameters, Results]:
+    """A small ResNet-18 on a batch, in a file; and what the reference makes of it."""
+    graph = resnet((2, 16, 16), 2)
+
+    def results_of(network, images, d_logits):
+        logits = run(network, images, d_logits)
+        predictions = network.predict(images.astype(logits.dtype))
+        return Results().add(network.parameters, logits=logits, predictions=predictions)
+
+    def attempt(generator):
+        sparsities = dict.fromkeys(convolution_weights(graph)[1:], 0.6)
+        parameters = random_parameters(graph, sparsities, generator)
+        batch = random_batch(graph, 5, generator)
+        double, single = copies_of(graph, parameters)
+        return double, results_of(double, *batch), results_of(single, *batch), (parameters, *batch)
+
+    expected, (parameters, images, d_logits) = soundly(0, attempt)
+    file = tmp_path_factory.mktemp("resnet") / "given.npz"
+    numbers = {"values": parameters.values.flat, "statistics": parameters.statistics.flat}
+    index = {f"index {name}": positions for name, positions in parameters.index.items()}
+    np.savez(file, images=images, d_logits=d_logits, **numbers, **index)
+    return file, parameters, expected
+
+
+@pytest.mark.parametrize("instruction_set", _engine.available_instruction_sets())
+def test_every_instruction_set_without_torch(instruction_set, resnet_with_results, tmp_path):
+    given, parameters, expected = resnet_with_results
+    results = tmp_path / "results.npz"
+    environment = os.environ | {"SPARCL_ISA": instruction_set}
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH, str(given), str(results)], env=environment, check=True)
+    found = np.load(results)
+    assert found["instruction_set"] == instruction_set
+    parameters.gradients.flat[...], parameters.statistics.flat[...] = found["gradients"], found["statistics"]
+    other = {name: found[name] for name in ("logits", "predictions")}
+    Results().add(parameters, **other).assert_close(expected)
+
+
+def chain(shape: tuple[int, int, int], layers: list[tuple[int, int, int]]) -> Graph:
+    """Convolutions (channels, kernel, stride), each with a norm; no ReLU, which may rightly flip."""
+    build = GraphBuilder(shape)
+    x = build.input
+    for number, (channels, kernel, stride) in enumerate(layers):
+        x = build.batch_norm(f"norm{number}", build.conv(f"conv{number}", x, channels, kernel, stride))
+    return build.finish(build.linear("linear", build.global_average_pool("mean", x), 5))
+
+
+CHAINS = {
+    "4x4": chain((3, 8, 8), [(6, 3, 1), (7, 3, 2), (9, 3, 1), (5, 1, 1), (4, 3, 1)]),
+    "odd": chain((2, 13, 19), [(5, 3, 1), (6, 1, 1), (9, 3, 2), (4, 1, 2)]),
+    "wide": chain((2, 2, 37), [(4, 3, 1), (3, 1, 2), (5, 3, 2), (3, 3, 1)]),
+}
+SHAPES = range(8)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("graph", CHAINS.values(), ids=CHAINS)
+def test_knobs_change_nothing_but_rounding(graph, threads):
+    _engine.set_threads(threads)
+    generator = np.random.default_rng(0)
+    parameters = random_parameters(graph, dict.fromkeys(convolution_weights(graph)[1:], 0.4), generator)
+    images, d_logits = random_batch(graph, 18, generator)
+
+    def results_of(network):
+        network.parameters.gradients.flat[...] = 0
+        logits = run(network, images, d_logits, momentum=0.0)
+        return Results().add(network.parameters, logits=logits, predictions=network.predict(images))
+
+    network = NativeNetwork(graph, parameters)
+    expected = results_of(network)
+    default = [network.engine.knobs(layer) for layer in network.convolutions.values()]
+    settings_of_tiles = [(shape, channels) for shape in SHAPES for channels in (1, 3, 99)]
+    settings_of_gradients = [
+        (rows, columns, channels, over_batch)
+        for rows, columns in ((1, 1), (1, 16), (2, 3), (3, 4), (4, 8), (99, 99))
+        for channels, over_batch in ((1, False), (2, True), (99, False))
+    ]
+    choices = [(tile, other, None) for tile, other in zip(settings_of_tiles, settings_of_tiles[::-1], strict=True)]
+    choices += [(None, None, gradient) for gradient in settings_of_gradients]
+    for forward, data, gradient in choices:
+        for layer, (own_forward, own_data, own_gradient) in enumerate(default):
+            network.engine.set_knobs(layer, forward or own_forward, data or own_data, gradient or own_gradient)
+        results_of(network).assert_close(expected, 3e-5)
+
+
+# --------------------------------------------------------------------------------------------- what the engine refuses
+
+REFUSED = (ValueError, IndexError)
+
+
+@dataclass
+class Tiny:
+    """A program by hand: a convolution, a norm with ReLU, pooling, a linear layer; forward and backward."""
+
+    engine: _engine.Engine = field(default_factory=_engine.Engine)
+    images: int = 3
+    arena: int = 0
+    forward_steps: int = 7
+    maps: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    sizes: tuple[int, int] = (54 + 6 + 15 + 5, 6)
+
+    def __post_init__(self) -> None:
+        lanes = _engine.lanes()
+        image, features = (2, 5, 4, 5, 25), (3, 5, 4, 5, 25)
+        pooled, logits, halved = (3, 1, 1, 1, 1), (5, 1, 1, 1, 1), (3, 2, 2, 3, 6)
+        extents = [image, features, features, halved, pooled, logits]
+        for extent in extents + extents:  # maps 6.. are gradients
+            self.maps.append((self.arena + lanes, extent))
+            self.arena += lanes * (1 + extent[0] * extent[4])
+        bits, state = self.arena, self.arena + 64 * lanes
+        self.arena = state + 16
+        self.engine.add_convolution(3, 1, image, features)
+        self.engine.add_norm(3, True)
+        self.engine.add_linear(3, 5)
+        norm = {"norm_a": 0, "state_a": state, "bits": bits}
+        self.steps = [
+            {"op": "pack", "out": 0},
+            {"op": "convolve", "layer": 0, "a": 0, "out": 1},
+            {"op": "combine", "a": 1, "out": 2, "relu": True, **norm},
+            {"op": "max_pool", "a": 2, "out": 3, "kernel": 2},
+            {"op": "average_pool", "a": 3, "out": 4},
+            {"op": "linear", "layer": 0, "a": 4, "out": 5},
+            {"op": "unpack", "a": 5},
+            {"op": "pack_gradient", "out": 11},
+            {"op": "linear_backward", "layer": 0, "a": 4, "b": 11, "out": 10},
+            {"op": "average_pool_backward", "a": 10, "out": 9},
+            {"op": "max_pool_backward", "a": 2, "b": 3, "c": 9, "out": 8, "kernel": 2},
+            {"op": "combine_backward", "a": 8, "b": 1, "out": 7, **norm},
+            {"op": "weight_gradient", "layer": 0, "a": 0, "b": 7},
+            {"op": "data_gradient", "layer": 0, "a": 7, "out": 6},
+        ]
+
+    def step(self, op: str, **changes: Any) -> None:
+        next(step for step in self.steps if step["op"] == op).update(changes)
+
+    def move(self, place: int, offset: int | None = None, extent: tuple[int, ...] | None = None) -> None:
+        self.maps[place] = (
+            self.maps[place][0] if offset is None else offset,
+            self.maps[place][1] if extent is None else extent,
+        )
+
+    def program(self) -> _engine.Program:
+        steps = [_engine.Step(**step) for step in self.steps]
+        return _engine.Program(self.engine, self.images, self.arena, self.forward_steps, self.maps, steps)
+
+    def bind(self) -> None:
+        self.engine.set_sizes(*self.sizes)
+        self.engine.bind_convolution(0, 0, np.arange(54))
+        self.engine.bind_norm(0, 54, 57, 0, 3)
+        self.engine.bind_linear(0, 60, 75)
+
+    def arrays(self) -> dict[str, Any]:
+        """What the program's forward and backward passes are called with, as it should be."""
+        values, statistics = self.sizes
+        generator = np.random.default_rng(0)
+
+        def numbers(*shape: int) -> NDArray[Any]:
+            return generator.uniform(0.1, 1, shape).astype(np.float32)
+
+        return {
+            "images": numbers(3, 2, 5, 4),
+            "logits": np.full((3, 5), np.nan, np.float32),
+            "d_logits": numbers(3, 5),
+            "values": numbers(values),
+            "gradients": np.zeros(values, np.float32),
+            "statistics": numbers(statistics),
+            "arena": _engine.Arena(self.arena),
+            "dense_gradients": {},
+            "threads": 1,
+        }
+
+    def run(self, given: dict[str, Any]) -> None:
+        program = self.program()
+        flat = {name: given[name] for name in ("arena", "values", "gradients", "statistics", "threads")}
+        program.forward(images=given["images"], logits=given["logits"], training=True, momentum=0.1, **flat)
+        program.backward(d_logits=given["d_logits"], dense_gradients=given["dense_gradients"], training=True, **flat)
+        program.run_steps(steps=[1, 2, 12], **flat)
+
+
+def test_the_program_the_bad_ones_are_made_of_runs():
+    tiny = Tiny()
+    tiny.bind()
+    given = tiny.arrays()
+    given["dense_gradients"] = {0: np.zeros(54, np.float32)}
+    tiny.run(given)
+    assert np.isfinite(given["logits"]).all()
+    assert np.isfinite(given["gradients"]).all()
+    assert given["dense_gradients"][0].any()
+
+
+BAD_PROGRAMS: dict[str, Callable[[Tiny], object]] = {
+    "no images": lambda t: setattr(t, "images", 0),
+    "negative images": lambda t: setattr(t, "images", -5),
+    "too many images": lambda t: setattr(t, "images", 2**30),
+    "arena too small": lambda t: setattr(t, "arena", t.arena - 17),
+    "arena negative": lambda t: setattr(t, "arena", -1),
+    "more forward steps than steps": lambda t: setattr(t, "forward_steps", 15),
+    "negative forward steps": lambda t: setattr(t, "forward_steps", -1),
+    "no input": lambda t: t.steps.pop(0),
+    "no output": lambda t: t.steps.pop(6),
+    "images wanted in the backward pass": lambda t: setattr(t, "forward_steps", 0),
+    "gradients wanted in the forward pass": lambda t: setattr(t, "forward_steps", 8),
+    "logits wanted in the backward pass": lambda t: setattr(t, "forward_steps", 6),
+    "two inputs that differ": lambda t: t.steps.insert(0, {"op": "pack", "out": 1}),
+    "two outputs that differ": lambda t: t.steps.insert(6, {"op": "unpack", "a": 4}),
+    "logits with rows": lambda t: (t.step("unpack", a=3), t.step("pack_gradient", out=9)),
+    "map before the arena": lambda t: t.move(2, 0),
+    "map at a negative place": lambda t: t.move(2, -_engine.lanes()),
+    "map not aligned": lambda t: t.move(2, t.maps[2][0] + 1),
+    "map behind the arena": lambda t: t.move(2, t.arena // 16 * 16),
+    "map far behind the arena": lambda t: t.move(2, 2**63 - 64),
+    "map without channels": lambda t: t.move(2, extent=(0, 5, 4, 5, 25)),
+    "map of negative height": lambda t: t.move(2, extent=(3, -5, 4, 5, 25)),
+    "map with a row too short": lambda t: t.move(2, extent=(3, 5, 4, 3, 25)),
+    "map with a row too long": lambda t: t.move(2, extent=(3, 5, 4, 6, 30)),
+    "map with a plane too small": lambda t: t.move(2, extent=(3, 5, 4, 5, 24)),
+    "map whose size overflows": lambda t: t.move(2, extent=(2**30, 1, 1, 1, 2**30)),
+    "map without layer that overflows": lambda t: t.maps.append((16, (2**30, 1, 1, 1, 2**30))),
+    "missing map": lambda t: t.step("combine", a=12),
+    "missing map to write to": lambda t: t.step("average_pool", out=-1),
+    "missing gradient map": lambda t: t.step("weight_gradient", b=99),
+    "missing input of a data gradient": lambda t: t.step("data_gradient", out=-7),
+    "missing map of a pooling": lambda t: t.step("max_pool_backward", c=-1),
+    "missing map of a linear layer": lambda t: t.step("linear_backward", out=77),
+    "missing input map": lambda t: t.step("pack", out=50),
+    "missing output map": lambda t: t.step("unpack", a=50),
+    "missing convolution": lambda t: t.step("convolve", layer=1),
+    "negative convolution": lambda t: t.step("convolve", layer=-1),
+    "missing convolution of a gradient": lambda t: t.step("weight_gradient", layer=5),
+    "missing linear layer": lambda t: t.step("linear", layer=3),
+    "missing norm": lambda t: t.step("combine", norm_a=1),
+    "missing norm of the second operand": lambda t: t.step("combine", b=1, norm_b=9),
+    "missing norm of a gradient": lambda t: t.step("combine_backward", norm_a=9),
+    "norm without operand": lambda t: t.step("combine_backward", b=-1),
+    "norm of other channels": lambda t: t.step("combine", a=5, out=11),
+    "convolution of a wrong map": lambda t: t.step("convolve", a=1),
+    "convolution to a wrong map": lambda t: t.step("convolve", out=0),
+    "combination of maps that differ": lambda t: t.step("combine", b=0),
+    "gradient for a map that differs": lambda t: t.step("combine_backward", out=0),
+    "gradient of a pooling that differs": lambda t: t.step("max_pool_backward", c=8),
+    "pooling without kernel": lambda t: t.step("max_pool", kernel=0),
+    "pooling with a negative kernel": lambda t: t.step("max_pool", kernel=-2),
+    "pooling with another kernel": lambda t: t.step("max_pool", kernel=3),
+    "pooling to a wrong map": lambda t: t.step("average_pool", out=3),
+    "linear layer of a map with rows": lambda t: t.step("linear", a=3),
+    "linear layer of other features": lambda t: t.step("linear", a=5),
+    "gradients that do not fit the output": lambda t: t.step("pack_gradient", out=10),
+    "state behind the arena": lambda t: t.step("combine", state_a=t.arena - 11),
+    "state far behind the arena": lambda t: t.step("combine", state_a=2**63 - 4),
+    "no state": lambda t: t.step("combine", state_a=-1),
+    "signs behind the arena": lambda t: t.step("combine", bits=t.arena - 20),
+    "signs far behind the arena": lambda t: t.step("combine", bits=2**63 - 4),
+    "convolution with a missing norm": lambda t: t.step("convolve", norm_a=1),
+    "convolution with a residual and no norm": lambda t: t.step("convolve", b=2),
+    "convolution with a norm before a backward pass": lambda t: t.step("convolve", norm_a=0),
+    "unknown operation": lambda t: t.steps.append({"op": "divide", "a": 0, "out": 0}),
+}
+
+
+@pytest.mark.parametrize("spoil", BAD_PROGRAMS.values(), ids=BAD_PROGRAMS)
+def test_a_bad_program_is_refused(spoil):
+    tiny = Tiny()
+    spoil(tiny)
+    with pytest.raises(REFUSED):
+        tiny.program()
+
+
+def without_last(array: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(array[..., :-1])
+
+
+BAD_ARRAYS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "too few images": lambda g: g.update(images=g["images"][:2]),
+    "images too small": lambda g: g.update(images=without_last(g["images"])),
+    "images of other channels": lambda g: g.update(images=np.ascontiguousarray(g["images"][:, :1])),
+    "too few logits": lambda g: g.update(logits=g["logits"][:2]),
+    "logits of other classes": lambda g: g.update(logits=without_last(g["logits"])),
+    "too few gradients": lambda g: g.update(d_logits=g["d_logits"][:2]),
+    "gradients of other classes": lambda g: g.update(d_logits=without_last(g["d_logits"])),
+    "values too short": lambda g: g.update(values=without_last(g["values"])),
+    "gradient store too short": lambda g: g.update(gradients=without_last(g["gradients"])),
+    "statistics too short": lambda g: g.update(statistics=without_last(g["statistics"])),
+    "arena too small": lambda g: g.update(arena=_engine.Arena(64)),
+    "no threads": lambda g: g.update(threads=0),
+    "dense gradient of another size": lambda g: g.update(dense_gradients={0: np.zeros(53, np.float32)}),
+    "dense gradient of no layer": lambda g: g.update(dense_gradients={1: np.zeros(54, np.float32)}),
+    "dense gradient of a negative layer": lambda g: g.update(dense_gradients={-1: np.zeros(54, np.float32)}),
+}
+
+
+@pytest.mark.parametrize("spoil", BAD_ARRAYS.values(), ids=BAD_ARRAYS)
+def test_arrays_that_do_not_fit_are_refused(spoil):
+    tiny = Tiny()
+    tiny.bind()
+    given = tiny.arrays()
+    spoil(given)
+    with pytest.raises(REFUSED):
+        tiny.run(given)
+
+
+def test_a_program_for_inference_computes_nothing_before_it_was_given_weights():
+    tiny = Tiny()
+    tiny.bind()
+    tiny.steps[1:3] = [{"op": "convolve", "layer": 0, "a": 0, "out": 2, "norm_a": 0, "relu": True}]
+    tiny.steps, tiny.forward_steps = tiny.steps[:6], 6
+    with pytest.raises(REFUSED):
+        tiny.program().run_steps(_engine.Arena(tiny.arena), [1], *flat_of(tiny), 1)
+
+
+def test_arrays_of_another_kind_are_refused():
+    tiny = Tiny()
+    tiny.bind()
+    for name in ("images", "logits", "d_logits", "values", "gradients", "statistics"):
+        for spoil in (lambda a: a.astype(np.float64), lambda a: a.repeat(2, -1)[..., ::2], lambda a: a[None]):
+            given = tiny.arrays()
+            given[name] = spoil(given[name])
+            with pytest.raises(TypeError):
+                tiny.run(given)
+
+
+BAD_LAYERS: dict[str, Callable[[Tiny], object]] = {
+    "positions not sorted": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 1])),
+    "positions twice": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 3])),
+    "negative position": lambda t: t.engine.bind_convolution(0, 0, np.array([-1, 3])),
+    "position behind the weight": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 54])),
+    "huge position": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 2**32 + 4])),
+    "weight behind the store": lambda t: t.engine.bind_convolution(0, 27, np.arange(54)),
+    "weight before the store": lambda t: t.engine.bind_convolution(0, -1, np.arange(54)),
+    "weight far behind the store": lambda t: t.engine.bind_convolution(0, 2**63 - 1, np.arange(54)),
+    "too few places": lambda t: t.engine.bind_convolution(0, 0, np.arange(54), np.arange(53)),
+    "place outside": lambda t: t.engine.bind_convolution(0, 0, np.arange(3), np.array([0, 1, 3])),
+    "negative place": lambda t: t.engine.bind_convolution(0, 0, np.arange(3), np.array([0, 1, -1])),
+    "missing convolution": lambda t: t.engine.bind_convolution(1, 0, np.arange(54)),
+    "negative convolution": lambda t: t.engine.bind_convolution(-1, 0, np.arange(54)),
+    "moved behind the store": lambda t: t.engine.move_convolution(0, 27),
+    "moved before the store": lambda t: t.engine.move_convolution(0, -1),
+    "moved a missing convolution": lambda t: t.engine.move_convolution(4, 0),
+    "norm behind the store": lambda t: t.engine.bind_norm(0, 78, 57, 0, 3),
+    "norm without scale": lambda t: t.engine.bind_norm(0, -1, 57, 0, 3),
+    "norm without bias": lambda t: t.engine.bind_norm(0, 54, -1, 0, 3),
+    "statistics behind the store": lambda t: t.engine.bind_norm(0, 54, 57, 0, 4),
+    "missing norm": lambda t: t.engine.bind_norm(1, 54, 57, 0, 3),
+    "linear layer behind the store": lambda t: t.engine.bind_linear(0, 66, 0),
+    "bias behind the store": lambda t: t.engine.bind_linear(0, 60, 76),
+    "missing linear layer": lambda t: t.engine.bind_linear(-1, 60, 75),
+    "updated weights not sorted": lambda t: t.engine.set_updated(0, np.array([3, 1])),
+    "updated weights twice": lambda t: t.engine.set_updated(0, np.array([1, 1])),
+    "updated weight not active": lambda t: t.engine.set_updated(0, np.array([54])),
+    "negative updated weight": lambda t: t.engine.set_updated(0, np.array([-1])),
+    "updated weights of no layer": lambda t: t.engine.set_updated(1, None),
+    "knobs of no layer": lambda t: t.engine.knobs(1),
+    "knobs for no layer": lambda t: t.engine.set_knobs(1, (0, 1), (0, 1), (1, 1, 1, True)),
+    "unknown tile": lambda t: t.engine.set_knobs(0, (8, 1), (0, 1), (1, 1, 1, True)),
+    "negative tile": lambda t: t.engine.set_knobs(0, (0, 1), (-1, 1), (1, 1, 1, True)),
+    "empty block of channels": lambda t: t.engine.set_knobs(0, (0, 0), (0, 1), (1, 1, 1, True)),
+    "empty tile of a gradient": lambda t: t.engine.set_knobs(0, (0, 1), (0, 1), (0, 1, 1, True)),
+    "values of another size": lambda t: t.engine.refresh(np.zeros(79, np.float32), True, 1),
+    "refresh without threads": lambda t: t.engine.refresh(np.zeros(80, np.float32), True, 0),
+    "sizes without layers bound anew": lambda t: (t.engine.set_sizes(80, 6), t.run(t.arrays())),
+    "a step that does not exist": lambda t: t.program().run_steps(_engine.Arena(t.arena), [14], *flat_of(t), 1),
+    "a negative step": lambda t: t.program().run_steps(_engine.Arena(t.arena), [-1], *flat_of(t), 1),
+    "a step that needs images": lambda t: t.program().run_steps(_engine.Arena(t.arena), [0], *flat_of(t), 1),
+    "a step that needs logits": lambda t: t.program().run_steps(_engine.Arena(t.arena), [6], *flat_of(t), 1),
+    "a step that needs gradients": lambda t: t.program().run_steps(_engine.Arena(t.arena), [7], *flat_of(t), 1),
+    "5x5 convolution": lambda t: t.engine.add_convolution(5, 1, (2, 5, 4, 5, 25), (3, 5, 4, 5, 25)),
+    "stride 3": lambda t: t.engine.add_convolution(3, 3, (2, 5, 4, 5, 25), (3, 2, 2, 3, 6)),
+    "stride 0": lambda t: t.engine.add_convolution(3, 0, (2, 5, 4, 5, 25), (3, 5, 4, 5, 25)),
+    "output of another size": lambda t: t.engine.add_convolution(3, 1, (2, 5, 4, 5, 25), (3, 4, 4, 5, 20)),
+    "5x5 map without padding": lambda t: t.engine.add_convolution(3, 1, (2, 5, 5, 5, 25), (3, 5, 5, 6, 30)),
+    "strided 4x4 map without padding": lambda t: t.engine.add_convolution(3, 2, (2, 4, 4, 4, 16), (3, 2, 2, 3, 6)),
+    "convolution of a huge map": lambda t: t.engine.add_convolution(1, 1, (2**20, 1, 1, 2, 2**20), (3, 1, 1, 2, 2)),
+    "convolution of no channels": lambda t: t.engine.add_convolution(1, 1, (0, 1, 1, 2, 2), (3, 1, 1, 2, 2)),
+    "norm of no channels": lambda t: t.engine.add_norm(0, True),
+    "linear layer of no features": lambda t: t.engine.add_linear(0, 3),
+    "arena of negative size": lambda t: _engine.Arena(-1),
+    "no threads at all": lambda t: _engine.set_threads(0),
+}
+
+
+def flat_of(tiny: Tiny) -> tuple[Any, ...]:
+    given = tiny.arrays()
+    return given["values"], given["gradients"], given["statistics"]
+
+
+@pytest.mark.parametrize("call", BAD_LAYERS.values(), ids=BAD_LAYERS)
+def test_a_bad_call_is_refused(call):
+    tiny = Tiny()
+    tiny.bind()
+    with pytest.raises(REFUSED):
+        call(tiny)
