@@ -177,7 +177,6 @@ def test_resnet_is_fused_completely():
         "combine": 9,
         "linear_backward": 1,
         "average_pool_backward": 1,
-        "combine": 9,  # the stem's and each block's first are not kept, but computed again
         "combine_backward": 20,
         "weight_gradient": 20,
         "data_gradient": 19,
