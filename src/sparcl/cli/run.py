@@ -102,7 +102,6 @@ class Run:
         self._display = Display(stream, chosen, silent)
         self._trainer = Trainer(chosen, stream, RunDirectory(path), self._display)
         self.settings = self._trainer.settings
-        self._display.noted(f"Backend: {self.settings.backend} ({self._trainer.backend_reason}).")
         extra = "".join(f" --with {shlex.quote(str(file))}" for file in plugin or [])
         self._remedy = f"sparcl run --resume {shlex.quote(str(path))}{extra}"
 

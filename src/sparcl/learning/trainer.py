@@ -116,6 +116,7 @@ class Trainer:
                 self._use_stored_tuning()
             else:
                 self.sparsifier.begin_run()
+            self.listener.noted(f"Backend: {self.settings.backend} ({self.backend_reason}).")
             self.listener.started(sum(self._steps_of(task) for task in self.tasks), self.position.total_steps)
             try:
                 if not resumed:
