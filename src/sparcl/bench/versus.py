@@ -73,6 +73,8 @@ def _contenders(
     if not dense.available():
         note(dense.NEEDS_TORCH)
         return {}
+    if not protocol.compiled:
+        note("torch.compile did not take part: dense PyTorch may be faster than it seems here.")
     dense.set_threads(protocol.threads)
     progress(f"{work}: preparing PyTorch" + (" (compiling takes a minute)" if protocol.compiled else ""), 0, 0)
     make = dense.training_steps if kind == "train" else dense.prediction_steps
