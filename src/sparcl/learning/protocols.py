@@ -32,6 +32,15 @@ PROTOCOLS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "evaluation": _SMOOTHED,
             "sparsifier": {"stage_epochs": 1},
         },
+        # The paper's network and its larger buffer; a tenth of the epochs, half of the images.
+        "short": {
+            "width": 64,
+            "epochs": 5,
+            "buffer_size": 500,
+            "data": {"images_per_task": 5000},
+            "evaluation": _SMOOTHED,
+            "sparsifier": {"stage_epochs": 1},
+        },
         # For `make check-accuracy`: tells a broken learner from a good one.
         "check": {
             "width": 16,
