@@ -71,7 +71,8 @@ NB_MODULE(_engine, module) {
 #if defined(__GLIBC__)
   // Without this, glibc learns from the first large array that is freed to take later ones from its heap, from which
   // memory rarely returns to the system: tens of MB on a device that has few.
-  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_MMAP_THRESHOLD, 1 << 19);
+  mallopt(M_ARENA_MAX, 1);  // nor does every thread need a heap of its own: all large memory is taken by one
 #endif
   module.doc() = "The native engine of SparCL.";
   module.def(

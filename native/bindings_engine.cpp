@@ -138,8 +138,8 @@ void bind_engine(nb::module_& module) {
           "values"_a, "statistics"_a)
       .def(
           "bind_convolution",
-          [](Engine& self, int layer, int64_t offset, Array<const int64_t, 1> positions,
-             std::optional<Array<const int64_t, 1>> places) {
+          [](Engine& self, int layer, int64_t offset, Array<const int32_t, 1> positions,
+             std::optional<Array<const int32_t, 1>> places) {
             require(!places || places->shape(0) == positions.shape(0), "positions and places differ in length");
             self.bind_convolution(layer, offset, positions.data(), static_cast<int64_t>(positions.shape(0)),
                                   places ? places->data() : nullptr);
@@ -150,7 +150,7 @@ void bind_engine(nb::module_& module) {
       .def("bind_linear", &Engine::bind_linear, "layer"_a, "weight"_a, "bias"_a)
       .def(
           "set_updated",
-          [](Engine& self, int layer, std::optional<Array<const int64_t, 1>> chosen) {
+          [](Engine& self, int layer, std::optional<Array<const int32_t, 1>> chosen) {
             if (chosen) {
               self.set_updated(layer, chosen->data(), static_cast<int64_t>(chosen->shape(0)));
             } else {
@@ -161,11 +161,10 @@ void bind_engine(nb::module_& module) {
       .def(
           "set_knobs",
           [](Engine& self, int layer, std::pair<int, int> forward, std::pair<int, int> data,
-             std::tuple<int, int, int, bool> gradient) {
-            self.set_knobs(
-                layer, {{forward.first, forward.second},
-                        {data.first, data.second},
-                        {std::get<0>(gradient), std::get<1>(gradient), std::get<2>(gradient), std::get<3>(gradient)}});
+             std::tuple<int, int, bool> gradient) {
+            self.set_knobs(layer, {{forward.first, forward.second},
+                                   {data.first, data.second},
+                                   {std::get<0>(gradient), std::get<1>(gradient), std::get<2>(gradient)}});
           },
           "layer"_a, "forward"_a, "data"_a, "gradient"_a)
       .def(
@@ -173,9 +172,9 @@ void bind_engine(nb::module_& module) {
           [](Engine& self, int layer) {
             require(layer >= 0 && layer < self.convolutions(), "there is no such layer");
             const Knobs k = self.convolution(layer).knobs();
-            return std::make_tuple(
-                std::make_pair(k.forward.shape, k.forward.channels), std::make_pair(k.data.shape, k.data.channels),
-                std::make_tuple(k.gradient.rows, k.gradient.columns, k.gradient.channels, k.gradient.over_batch));
+            return std::make_tuple(std::make_pair(k.forward.shape, k.forward.channels),
+                                   std::make_pair(k.data.shape, k.data.channels),
+                                   std::make_tuple(k.gradient.shape, k.gradient.channels, k.gradient.over_batch));
           },
           "layer"_a)
       .def(

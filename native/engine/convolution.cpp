@@ -28,6 +28,9 @@ int usable_shape(const TileGrid& grid, int wanted) {
   return fits(grid, 7) ? 7 : 5;
 }
 
+// 4 output channels times so many columns are summed at once.
+int dense_shape(int accumulators) { return accumulators >= 16 ? 2 : 1; }
+
 }  // namespace
 
 // Fitted to what the tuner finds on processors with 32 KB of L1 and 1 MB of L2 cache. A block of input channels is
@@ -60,14 +63,23 @@ Knobs default_knobs(const ConvolutionShape& shape, double density, int accumulat
                                      : channels(16, 0.4, shape.inputs);
     knobs.data.channels = strided || small ? channels(48, 0.6, shape.outputs) : channels(16, 0.4, shape.outputs);
   }
-  const int columns = std::min(shape.out.width, 16);
-  knobs.gradient = {std::clamp(16 / columns, 1, shape.out.height), columns,
-                    small && !strided ? channels(64, 1.3, shape.inputs) : channels(12, 0.6, shape.inputs), true};
+  const bool full_rows = accumulators >= 16 && shape.out.width >= 16;
+  knobs.gradient = {full_rows ? 4 : knobs.forward.shape,
+                    small && !strided ? channels(64, 1.3, shape.inputs) : channels(16, 0.5, shape.inputs), true};
+  if (density >= 1.0) knobs.forward.channels = knobs.data.channels = knobs.gradient.channels = 64;
   return knobs;
 }
 
 ConvolutionLayer::ConvolutionLayer(const ConvolutionShape& shape, int lanes, int accumulators)
-    : shape_(shape), lanes_(lanes), accumulators_(accumulators), knobs_(default_knobs(shape, 0.1, accumulators)) {}
+    : shape_(shape), lanes_(lanes), accumulators_(accumulators) {
+  use(default_knobs(shape, 0.1, accumulators));
+}
+
+void ConvolutionLayer::use(const Knobs& knobs) {
+  knobs_ = knobs;
+  const TileGrid grid = forward_grid(shape_);
+  gradient_tiles_ = cover(grid, usable_shape(grid, knobs.gradient.shape));
+}
 
 Active ConvolutionLayer::active_weights() const {
   return {positions_.data(), places_.empty() ? nullptr : places_.data(), static_cast<int64_t>(positions_.size())};
@@ -77,8 +89,8 @@ void ConvolutionLayer::set_active(std::vector<int32_t> positions, std::vector<in
   positions_ = std::move(positions);
   places_ = std::move(places);
   if (!tuned_)
-    knobs_ = default_knobs(shape_, static_cast<double>(positions_.size()) / static_cast<double>(shape_.weights()),
-                           accumulators_);
+    use(default_knobs(shape_, static_cast<double>(positions_.size()) / static_cast<double>(shape_.weights()),
+                      accumulators_));
   forward_built_ = data_built_ = gradient_built_ = false;
   clear_updated();
 }
@@ -87,6 +99,8 @@ void ConvolutionLayer::set_updated(std::vector<int32_t> chosen) {
   updated_ = std::move(chosen);
   all_updated_ = false;
   masked_built_ = false;
+  gradient_ = {};  // one of the two lists is enough memory
+  gradient_built_ = false;
 }
 
 void ConvolutionLayer::clear_updated() {
@@ -96,7 +110,7 @@ void ConvolutionLayer::clear_updated() {
 }
 
 void ConvolutionLayer::set_knobs(const Knobs& knobs) {
-  knobs_ = knobs;
+  use(knobs);
   tuned_ = true;
   forward_built_ = data_built_ = gradient_built_ = masked_built_ = false;
 }
@@ -104,7 +118,8 @@ void ConvolutionLayer::set_knobs(const Knobs& knobs) {
 void ConvolutionLayer::build_forward() {
   forward_.list = forward_list(shape_, active_weights(), knobs_.forward.channels, lanes_);
   const TileGrid grid = forward_grid(shape_);
-  forward_.tiles = cover(grid, usable_shape(grid, knobs_.forward.shape));
+  forward_.dense = dense() && (shape_.kernel == 1 || shape_.in_padded);
+  forward_.tiles = cover(grid, forward_.dense ? dense_shape(accumulators_) : usable_shape(grid, knobs_.forward.shape));
   forward_.ranges.clear();
   forward_built_ = true;
 }
@@ -116,7 +131,8 @@ void ConvolutionLayer::build_data() {
     pass.list = data_list(shape_, active_weights(), knobs_.data.channels, lanes_, parity);
     const TileGrid grid = data_grid(shape_, parity);
     if (grid.rows <= 0 || grid.columns <= 0) continue;
-    pass.tiles = cover(grid, usable_shape(grid, knobs_.data.shape));
+    pass.dense = dense() && (shape_.kernel == 1 || shape_.out_padded);
+    pass.tiles = cover(grid, pass.dense ? dense_shape(accumulators_) : usable_shape(grid, knobs_.data.shape));
     pass.first_pixel = static_cast<int64_t>(parity / 2) * shape_.in.row + parity % 2;
     data_.push_back(std::move(pass));
   }
@@ -196,6 +212,7 @@ void ConvolutionLayer::run(const KernelTable& kernels, Pass& pass, const Side& f
                         .y = const_cast<float*>(to.data) + pass.first_pixel * lanes,
                         .list = pass.list.list(),
                         .entries = pass.list.entries.data(),
+                        .dense = pass.dense,
                         .tiles = pass.tiles.data(),
                         .tile_count = static_cast<int32_t>(pass.tiles.size()),
                         .splits = static_cast<int32_t>(pass.ranges.size()) - 1,
@@ -240,10 +257,13 @@ void ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& l
                            .offsets = list.offsets.data(),
                            .sums = scratch.data(),
                            .entries = entries,
-                           .tile_rows = knobs_.gradient.rows,
-                           .tile_columns = knobs_.gradient.columns,
+                           .dense = entries == shape_.weights() && (shape_.kernel == 1 || shape_.in_padded),
+                           .tiles = gradient_tiles_.data(),
+                           .tile_count = static_cast<int32_t>(gradient_tiles_.size()),
                            .height = shape_.out.height,
                            .width = shape_.out.width,
+                           .dense_rows = std::max(1, 64 / shape_.out.width),
+                           .input_height = shape_.in.height,
                            .blocks = batch.blocks,
                            .x_block = shape_.in.block() * lanes,
                            .dy_block = shape_.out.block() * lanes,
@@ -251,9 +271,6 @@ void ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& l
                            .x_row = shape_.in.row * lanes,
                            .dy_row = shape_.out.row * lanes,
                            .x_step = shape_.stride,
-                           .input_height = shape_.in.height,
-                           .input_width = shape_.in.width,
-                           .padded = shape_.in_padded,
                            .over_batch = over_batch};
   kernels.weight_gradient(job, threads);
 }

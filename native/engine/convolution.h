@@ -16,7 +16,7 @@ struct ConvolveKnobs {
 };
 
 struct GradientKnobs {
-  int32_t rows, columns;  // of the tiles
+  int32_t shape;
   int32_t channels;
   bool over_batch;
 };
@@ -61,6 +61,7 @@ class ConvolutionLayer {
  private:
   struct Pass {  // of a convolution: one list and the tiles it is applied to
     Ordered list;
+    bool dense = false;  // the kernel for dense weights is used
     std::vector<Tile> tiles;
     std::vector<int32_t> ranges;
     int64_t first_pixel = 0;
@@ -75,6 +76,8 @@ class ConvolutionLayer {
   };
 
   Active active_weights() const;
+  bool dense() const { return active() == shape_.weights(); }
+  void use(const Knobs& knobs);
   void build_forward();
   void build_data();
   void build_gradient();
@@ -95,6 +98,7 @@ class ConvolutionLayer {
   Pass forward_;
   std::vector<Pass> data_;
   Ordered gradient_, masked_gradient_;
+  std::vector<Tile> gradient_tiles_;
   bool forward_built_ = false, data_built_ = false, gradient_built_ = false, masked_built_ = false;
 };
 

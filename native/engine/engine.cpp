@@ -66,23 +66,20 @@ void Engine::check_range(int64_t offset, int64_t count, int64_t size) const {
           "a parameter lies outside of the flat store");
 }
 
-void Engine::bind_convolution(int layer, int64_t offset, const int64_t* positions, int64_t count,
-                              const int64_t* places) {
+void Engine::bind_convolution(int layer, int64_t offset, const int32_t* positions, int64_t count,
+                              const int32_t* places) {
   ConvolutionLayer& convolution = convolutions_.at(layer);
   check_range(offset, count, sizes_.values);
-  std::vector<int32_t> checked(count), stored(places != nullptr ? count : 0);
-  int64_t previous = -1;
+  int32_t previous = -1;
   for (int64_t i = 0; i < count; ++i) {
     require(positions[i] > previous && positions[i] < convolution.shape().weights(),
             "the positions of a sparse weight are not sorted, or outside of it");
     previous = positions[i];
-    checked[i] = static_cast<int32_t>(positions[i]);
-    if (places != nullptr) {
-      require(places[i] >= 0 && places[i] < count, "a place lies outside of the stored weight");
-      stored[i] = static_cast<int32_t>(places[i]);
-    }
+    require(places == nullptr || (places[i] >= 0 && places[i] < count), "a place lies outside of the stored weight");
   }
-  convolution.set_active(std::move(checked), std::move(stored));
+  std::vector<int32_t> stored;
+  if (places != nullptr) stored.assign(places, places + count);
+  convolution.set_active({positions, positions + count}, std::move(stored));
   offsets_[layer] = offset;
 }
 
@@ -113,17 +110,15 @@ void Engine::bind_linear(int layer, int64_t weight, int64_t bias) {
   linear.bias = bias;
 }
 
-void Engine::set_updated(int layer, const int64_t* chosen, int64_t count) {
+void Engine::set_updated(int layer, const int32_t* chosen, int64_t count) {
   ConvolutionLayer& convolution = convolutions_.at(layer);
-  std::vector<int32_t> checked(count);
-  int64_t previous = -1;
+  int32_t previous = -1;
   for (int64_t i = 0; i < count; ++i) {
     require(chosen[i] > previous && chosen[i] < convolution.active(),
             "the updated weights are not sorted, or not among the active ones");
     previous = chosen[i];
-    checked[i] = static_cast<int32_t>(chosen[i]);
   }
-  convolution.set_updated(std::move(checked));
+  convolution.set_updated({chosen, chosen + count});
 }
 
 void Engine::clear_updated(int layer) { convolutions_.at(layer).clear_updated(); }
@@ -131,8 +126,8 @@ void Engine::clear_updated(int layer) { convolutions_.at(layer).clear_updated();
 void Engine::set_knobs(int layer, const Knobs& knobs) {
   for (const ConvolveKnobs& k : {knobs.forward, knobs.data})
     require(k.shape >= 0 && k.shape < tile_shape_count && k.channels > 0, "there is no such tile or channel block");
-  require(knobs.gradient.rows > 0 && knobs.gradient.columns > 0 && knobs.gradient.channels > 0,
-          "tiles and channel blocks cannot be empty");
+  require(knobs.gradient.shape >= 0 && knobs.gradient.shape < tile_shape_count && knobs.gradient.channels > 0,
+          "there is no such tile or channel block");
   convolutions_.at(layer).set_knobs(knobs);
 }
 

@@ -38,12 +38,12 @@ class Engine {
 
   // Where the numbers lie. Every place is checked against the sizes of the flat arrays, here and never again.
   void set_sizes(FlatSizes sizes);
-  void bind_convolution(int layer, int64_t offset, const int64_t* positions, int64_t count, const int64_t* places);
+  void bind_convolution(int layer, int64_t offset, const int32_t* positions, int64_t count, const int32_t* places);
   // The same active weights, at another place.
   void move_convolution(int layer, int64_t offset);
   void bind_norm(int layer, int64_t weight, int64_t bias, int64_t mean, int64_t variance);
   void bind_linear(int layer, int64_t weight, int64_t bias);
-  void set_updated(int layer, const int64_t* chosen, int64_t count);
+  void set_updated(int layer, const int32_t* chosen, int64_t count);
   void clear_updated(int layer);
   void set_knobs(int layer, const Knobs& knobs);
 

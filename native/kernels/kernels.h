@@ -91,6 +91,7 @@ struct Convolution {
   float* y;  // the pixel that belongs to tile position (0, 0)
   EntryList list;
   const Entry* entries;
+  bool dense;  // every output has the same entries but for the weight; tiles then have one row and at most 4 columns
   const Tile* tiles;
   int32_t tile_count;
   int32_t splits;         // the output channels are split into so many ranges,
@@ -113,14 +114,14 @@ struct WeightGradient {
   const int32_t* offsets;  // one an entry, as in Entry
   float* sums;             // [threads, if over the batch, else 1][entries], overwritten
   int64_t entries;
-  int32_t tile_rows, tile_columns;
-  int32_t height, width;  // of the output
-  int32_t blocks;         // of the batch
+  bool dense;  // as in Convolution; instead of tiles, `dense_rows` rows of the output are taken at a time
+  const Tile* tiles;
+  int32_t tile_count;
+  int32_t height, width, dense_rows, input_height;  // only for dense weights
+  int32_t blocks;                                   // of the batch
   int64_t x_block, dy_block, dy_plane;
   int64_t x_row, dy_row;
   int32_t x_step;
-  int32_t input_height, input_width;
-  bool padded;      // the input has a zero column, so left and right need no care
   bool over_batch;  // threads share the batch blocks (each sums into its own copy), else the output channels
 };
 

@@ -1,10 +1,17 @@
 """SparCL: continual learning on small devices, with networks that stay sparse through all of their training."""
 
 from importlib import import_module
-from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__version__ = version("sparcl-edge")
+if TYPE_CHECKING:
+    __version__: str
+
+
+def __getattr__(name: str) -> str:
+    """The version, read when somebody asks: reading it loads modules worth 5 MB, on devices that have few."""
+    if name == "__version__":
+        return str(import_module("importlib.metadata").version("sparcl-edge"))
+    raise AttributeError(f"module 'sparcl' has no attribute {name!r}")
 
 
 def from_torch(module: Any, input_shape: tuple[int, int, int]) -> Any:

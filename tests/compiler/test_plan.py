@@ -171,9 +171,10 @@ def test_resnet_is_fused_completely():
     # The stem, 8 blocks of 2, 3 shortcuts; a block has a combination after each of its convolutions.
     assert forward == {"pack": 1, "convolve": 20, "combine": 17, "average_pool": 1, "linear": 1, "unpack": 1}
     # The images get no gradient. A combination has one norm, but for the 3 with a shortcut's too. What stands between
-    # the convolutions of a block, and what the stem gives, are computed again.
+    # the convolutions of a block, and the stem, are computed again.
     assert backward == {
         "pack_gradient": 1,
+        "convolve": 1,
         "combine": 9,
         "linear_backward": 1,
         "average_pool_backward": 1,

@@ -205,7 +205,7 @@ def cases(draw) -> Case:
 def random_index(shape: tuple[int, ...], sparsity: float | str, generator: np.random.Generator) -> Index:
     size = int(np.prod(shape))
     if sparsity == "empty":
-        return np.zeros(0, np.int64)
+        return np.zeros(0, np.int32)
     if sparsity == "empty rows":
         active = generator.random(shape) < 0.4
         active[generator.random(shape[0]) < 0.5] = False
@@ -286,8 +286,9 @@ class Results:
         found = {}
         for name, tensor in expected.tensors.items():
             error = float(np.abs(self.tensors[name] - tensor).max(initial=0))
-            # Some gradients are what is left when larger ones cancel: of a bias or a single weight before a norm.
-            scale = max(largest[name], 1e-2 * overall)
+            # Some gradients are what is left when larger ones cancel: of a single weight before a norm; or nothing is
+            # left, as of a bias before a norm.
+            scale = max(largest[name], (1e-2 if largest[name] > 1e-9 * overall else 0.1) * overall)
             found[name] = error / scale if scale else error
         return found
 
@@ -662,8 +663,8 @@ def test_knobs_change_nothing_but_rounding(graph, threads):
     default = [network.engine.knobs(layer) for layer in network.convolutions.values()]
     settings_of_tiles = [(shape, channels) for shape in SHAPES for channels in (1, 3, 99)]
     settings_of_gradients = [
-        (rows, columns, channels, over_batch)
-        for rows, columns in ((1, 1), (1, 16), (2, 3), (3, 4), (4, 8), (99, 99))
+        (shape, channels, over_batch)
+        for shape in SHAPES
         for channels, over_batch in ((1, False), (2, True), (99, False))
     ]
     choices = [(tile, other, None) for tile, other in zip(settings_of_tiles, settings_of_tiles[::-1], strict=True)]
@@ -677,6 +678,10 @@ def test_knobs_change_nothing_but_rounding(graph, threads):
 # --------------------------------------------------------------------------------------------- what the engine refuses
 
 REFUSED = (ValueError, IndexError)
+
+
+def numbers(count: int) -> Index:
+    return np.arange(count, dtype=np.int32)
 
 
 @dataclass
@@ -737,7 +742,7 @@ class Tiny:
 
     def bind(self) -> None:
         self.engine.set_sizes(*self.sizes)
-        self.engine.bind_convolution(0, 0, np.arange(54))
+        self.engine.bind_convolution(0, 0, numbers(54))
         self.engine.bind_norm(0, 54, 57, 0, 3)
         self.engine.bind_linear(0, 60, 75)
 
@@ -911,19 +916,18 @@ def test_arrays_of_another_kind_are_refused():
 
 
 BAD_LAYERS: dict[str, Callable[[Tiny], object]] = {
-    "positions not sorted": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 1])),
-    "positions twice": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 3])),
-    "negative position": lambda t: t.engine.bind_convolution(0, 0, np.array([-1, 3])),
-    "position behind the weight": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 54])),
-    "huge position": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 2**32 + 4])),
-    "weight behind the store": lambda t: t.engine.bind_convolution(0, 27, np.arange(54)),
-    "weight before the store": lambda t: t.engine.bind_convolution(0, -1, np.arange(54)),
-    "weight far behind the store": lambda t: t.engine.bind_convolution(0, 2**63 - 1, np.arange(54)),
-    "too few places": lambda t: t.engine.bind_convolution(0, 0, np.arange(54), np.arange(53)),
-    "place outside": lambda t: t.engine.bind_convolution(0, 0, np.arange(3), np.array([0, 1, 3])),
-    "negative place": lambda t: t.engine.bind_convolution(0, 0, np.arange(3), np.array([0, 1, -1])),
-    "missing convolution": lambda t: t.engine.bind_convolution(1, 0, np.arange(54)),
-    "negative convolution": lambda t: t.engine.bind_convolution(-1, 0, np.arange(54)),
+    "positions not sorted": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 1], np.int32)),
+    "positions twice": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 3], np.int32)),
+    "negative position": lambda t: t.engine.bind_convolution(0, 0, np.array([-1, 3], np.int32)),
+    "position behind the weight": lambda t: t.engine.bind_convolution(0, 0, np.array([3, 54], np.int32)),
+    "weight behind the store": lambda t: t.engine.bind_convolution(0, 27, numbers(54)),
+    "weight before the store": lambda t: t.engine.bind_convolution(0, -1, numbers(54)),
+    "weight far behind the store": lambda t: t.engine.bind_convolution(0, 2**63 - 1, numbers(54)),
+    "too few places": lambda t: t.engine.bind_convolution(0, 0, numbers(54), numbers(53)),
+    "place outside": lambda t: t.engine.bind_convolution(0, 0, numbers(3), np.array([0, 1, 3], np.int32)),
+    "negative place": lambda t: t.engine.bind_convolution(0, 0, numbers(3), np.array([0, 1, -1], np.int32)),
+    "missing convolution": lambda t: t.engine.bind_convolution(1, 0, numbers(54)),
+    "negative convolution": lambda t: t.engine.bind_convolution(-1, 0, numbers(54)),
     "moved behind the store": lambda t: t.engine.move_convolution(0, 27),
     "moved before the store": lambda t: t.engine.move_convolution(0, -1),
     "moved a missing convolution": lambda t: t.engine.move_convolution(4, 0),
@@ -941,11 +945,11 @@ BAD_LAYERS: dict[str, Callable[[Tiny], object]] = {
     "negative updated weight": lambda t: t.engine.set_updated(0, np.array([-1])),
     "updated weights of no layer": lambda t: t.engine.set_updated(1, None),
     "knobs of no layer": lambda t: t.engine.knobs(1),
-    "knobs for no layer": lambda t: t.engine.set_knobs(1, (0, 1), (0, 1), (1, 1, 1, True)),
-    "unknown tile": lambda t: t.engine.set_knobs(0, (8, 1), (0, 1), (1, 1, 1, True)),
-    "negative tile": lambda t: t.engine.set_knobs(0, (0, 1), (-1, 1), (1, 1, 1, True)),
-    "empty block of channels": lambda t: t.engine.set_knobs(0, (0, 0), (0, 1), (1, 1, 1, True)),
-    "empty tile of a gradient": lambda t: t.engine.set_knobs(0, (0, 1), (0, 1), (0, 1, 1, True)),
+    "knobs for no layer": lambda t: t.engine.set_knobs(1, (0, 1), (0, 1), (0, 1, True)),
+    "unknown tile": lambda t: t.engine.set_knobs(0, (8, 1), (0, 1), (0, 1, True)),
+    "negative tile": lambda t: t.engine.set_knobs(0, (0, 1), (-1, 1), (0, 1, True)),
+    "empty block of channels": lambda t: t.engine.set_knobs(0, (0, 0), (0, 1), (0, 1, True)),
+    "unknown tile of a gradient": lambda t: t.engine.set_knobs(0, (0, 1), (0, 1), (8, 1, True)),
     "values of another size": lambda t: t.engine.refresh(np.zeros(79, np.float32), True, 1),
     "refresh without threads": lambda t: t.engine.refresh(np.zeros(80, np.float32), True, 0),
     "sizes without layers bound anew": lambda t: (t.engine.set_sizes(80, 6), t.run(t.arrays())),

@@ -74,7 +74,7 @@ def _how(net: NativeNetwork, step: PlanStep) -> str:
     """The kernel's knobs, or which of its parts are used."""
     match step.op:
         case "convolve" | "data_gradient" | "weight_gradient":
-            return _knobs(net, step)
+            return _knobs(net, step) + (", once more" if step.again else "")
         case "combine":
             return _combination(step, "a") + (", once more" if step.again else "")
         case "combine_backward":
@@ -85,12 +85,11 @@ def _how(net: NativeNetwork, step: PlanStep) -> str:
 
 
 def _knobs(net: NativeNetwork, step: PlanStep) -> str:
-    forward, data, (rows, columns, channels, over_batch) = net.engine.knobs(net.convolutions[step.layer])
-    if step.op == "weight_gradient":
-        shared = "batch" if over_batch else "outputs"
-        return f"tiles {rows}x{columns}, blocks of {channels} channels, threads share the {shared}"
-    shape, channels = forward if step.op == "convolve" else data
+    forward, data, gradient = net.engine.knobs(net.convolutions[step.layer])
+    shape, channels, *_ = {"convolve": forward, "data_gradient": data, "weight_gradient": gradient}[step.op]
     text = f"tiles {TILE_SHAPES[shape]}, blocks of {channels} channels"
+    if step.op == "weight_gradient":
+        return f"{text}, threads share the {'batch' if gradient[2] else 'outputs'}"
     if step.accumulate:
         text += ", adds"
     folded = _combination(step, "y") if step.op == "convolve" else "y"  # in inference, what follows is folded in

@@ -39,7 +39,7 @@ class PlanStep:
     norm_b: str = ""
     bits: str = ""  # the signs of a ReLU's inputs
     relu: bool = False
-    again: bool = False  # a `combine` of the forward pass, computed once more instead of kept
+    again: bool = False  # a step of the forward pass, made once more because its result was not kept
     write_gated: bool = False
     accumulate: bool = False
     kernel: int = 0

@@ -123,22 +123,24 @@ class _Backward:
                 PlanStep("data_gradient", layer=op.out, a=d_out, out=self.gradient[source], accumulate=known)
             )
 
-    def _kept_or_again(self, source: str) -> str:
-        """The input of a convolution for its weight gradient.
+    def _kept_or_again(self, wanted: str) -> str:
+        """A map of the forward pass that the backward pass needs: kept, or computed once more if that is cheap.
 
-        What a single normalised operand gives is computed once more from that operand, which the backward pass needs
-        anyway: that takes little time, and half the memory of activations is free after the forward pass.
+        Cheap is what a single normalised operand gives, for the operand is needed anyway; and a convolution of the
+        images, which are small beside what comes out. This halves the memory of activations.
         """
-        made = self.made.get(source)
-        if made is None or made.op != "combine" or len(made.operands) > 1 or not made.operands[0].norm:
-            return source
-        if source not in self.again:
-            self.again[source] = self.new(source)
-            operand = made.operands[0]
-            step = PlanStep("combine", a=operand.map, out=self.again[source], norm_a=operand.norm, again=True)
-            step.relu = made.relu
+        made = self.made.get(wanted)
+        if made is None or len(made.operands) > 1:
+            return wanted
+        operand = made.operands[0]
+        if not (made.op == "combine" and operand.norm) and not (made.op == "convolve" and operand.map not in self.made):
+            return wanted
+        if wanted not in self.again:
+            step = PlanStep(made.op, layer=made.node.name if made.node else "", norm_a=operand.norm, relu=made.relu)
+            step.a, step.out, step.again = self._kept_or_again(operand.map), self.new(wanted), True
+            self.again[wanted] = step.out
             self.steps.append(step)
-        return self.again[source]
+        return self.again[wanted]
 
     def _combine(self, op: Fused, d_out: str) -> None:
         signs = _signs(op)
@@ -153,7 +155,7 @@ class _Backward:
                 PlanStep(
                     "combine_backward",
                     a=d_out,
-                    b="" if operand.norm.endswith(":bias") else operand.map,
+                    b="" if operand.norm.endswith(":bias") else self._kept_or_again(operand.map),
                     out=self.gradient[operand.map],
                     norm_a=operand.norm,
                     bits=signs,

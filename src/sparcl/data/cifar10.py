@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from sparcl.data.source import Block, Contents, DecodingOptions, Source, Split
 from sparcl.data.store import data_directory
@@ -126,6 +125,8 @@ def _read_labels(tree: Tree, name: str, expected: int) -> NDArray[np.int64]:
 
 
 def _read_sheet(tree: Tree, name: str) -> NDArray[np.uint8]:
+    from PIL import Image  # here: what is decoded already needs no Pillow
+
     try:
         with Image.open(io.BytesIO(tree.read(name)), formats=["PNG"]) as sheet:
             size, mode = sheet.size, sheet.mode

@@ -12,7 +12,6 @@ square is resized to image_size with a smoothing bilinear filter, transparent pa
 import hashlib
 from pathlib import Path
 
-from sparcl.data.pictures import centre_square, decoded_blocks
 from sparcl.data.shares import count_aside
 from sparcl.data.source import Contents, DecodingOptions, Source, Split
 from sparcl.data.tree import Tree, open_tree, shown
@@ -55,6 +54,8 @@ class ImageFolder(Source):
 
 def _split(tree: Tree, classes: Classes, class_names: tuple[str, ...], size: int) -> Split:
     pictures = [(name, label) for label, class_name in enumerate(class_names) for name in classes[class_name]]
+    from sparcl.data.pictures import centre_square, decoded_blocks  # here: what is decoded already needs no Pillow
+
     return Split(len(pictures), decoded_blocks(tree, pictures, centre_square(size)))
 
 

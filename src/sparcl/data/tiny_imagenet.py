@@ -13,7 +13,6 @@ have no published labels. The natural order of classes is that of wnids.txt; how
 from collections import Counter
 from pathlib import Path
 
-from sparcl.data.pictures import decoded_blocks, exact_size
 from sparcl.data.source import Contents, DecodingOptions, Source, Split
 from sparcl.data.store import data_directory
 from sparcl.data.tree import Tree, open_tree, shown
@@ -58,6 +57,8 @@ class TinyImagenet(Source):
         label_of = _read_classes(tree, top + "wnids.txt")
         train = _training_pictures(tree, top + "train/", label_of)
         test = _test_pictures(tree, top + "val/", label_of)
+        from sparcl.data.pictures import decoded_blocks, exact_size  # here: what is decoded already needs no Pillow
+
         return Contents(
             class_names=_class_names(tree, top + "words.txt", list(label_of)),
             image_shape=(3, SIDE, SIDE),

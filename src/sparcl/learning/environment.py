@@ -1,18 +1,17 @@
 """What machine and which versions a run used."""
 
 import datetime
-import importlib.metadata
 import os
 import platform
 from pathlib import Path
 from typing import Any
 
-from sparcl import __version__, _engine
+from sparcl import _engine
 
 
 def describe() -> dict[str, Any]:
     return {
-        "sparcl": __version__,
+        "sparcl": installed_version("sparcl-edge"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "processor": processor(),
@@ -33,6 +32,8 @@ def processor() -> str:
 
 
 def installed_version(package: str) -> str | None:
+    import importlib.metadata  # here, because it loads much that training does not need
+
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

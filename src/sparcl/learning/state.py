@@ -57,7 +57,7 @@ def restore(trainer: "Trainer", tensors: Tensors, state: dict[str, Any]) -> None
     parameters.updated = part("updated.")
     for name, places in parameters.updated.items():
         active = len(parameters.index[name])
-        if places.dtype != np.int64 or not ((places >= 0) & (places < active)).all():
+        if places.dtype != np.int32 or not ((places >= 0) & (places < active)).all():
             raise ValueError(f"the updated weights of {name} are not among the active ones")
     trainer.position = Position.from_json(state["position"])
     trainer.method.restore(part("method."), trainer.position.task)

@@ -189,7 +189,7 @@ class NativeNetwork:
                 self.engine.bind_convolution(layer, start, index)
             else:
                 spec = values.specs[weight]
-                self.engine.bind_convolution(layer, start, np.arange(spec.size), _dense_places(spec))
+                self.engine.bind_convolution(layer, start, np.arange(spec.size, dtype=np.int32), _dense_places(spec))
             if self._bound.get(name) is not index:
                 self._updated.pop(weight, None)
             self._bound[name] = index
@@ -230,6 +230,9 @@ class NativeNetwork:
         self._free.clear()
         return _engine.Arena(max(floats, 1))
 
+    def release_memory(self) -> None:
+        self._free.clear()
+
     def give_back(self, arena: _engine.Arena, floats: int) -> None:
         self._free.append((floats, arena))
 
@@ -244,5 +247,5 @@ def _flat(array: NDArray[Any]) -> NDArray[Any]:
 def _dense_places(spec: ParameterSpec) -> Index:
     """Where a dense convolution's weights [out, in, ky, kx] lie in memory, which has the order [out, ky, kx, in]."""
     out, into, height, width = spec.shape
-    places = np.arange(spec.size).reshape(out, height, width, into).transpose(0, 3, 1, 2)
+    places = np.arange(spec.size, dtype=np.int32).reshape(out, height, width, into).transpose(0, 3, 1, 2)
     return np.ascontiguousarray(places).ravel()

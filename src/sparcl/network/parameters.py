@@ -16,13 +16,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from sparcl.graph import Graph, ParameterSpec
 
-Index = NDArray[np.int64]  # sorted positions
+Index = NDArray[np.int32]  # sorted positions
 
 
-def find(wanted: Index, index: Index) -> tuple[NDArray[np.bool_], Index]:
+def find(wanted: Index, index: Index) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     """For each wanted position: whether it is in the (sorted) index, and if so at which place."""
     if not len(index):
-        return np.zeros(len(wanted), bool), np.zeros(len(wanted), np.int64)
+        return np.zeros(len(wanted), bool), np.zeros(len(wanted), np.intp)
     places = np.minimum(np.searchsorted(index, wanted), len(index) - 1)
     return index[places] == wanted, places
 
@@ -104,7 +104,7 @@ class Parameters:
             size = self.values.specs[name].size
             if len(positions) and (positions[0] < 0 or positions[-1] >= size or (np.diff(positions) <= 0).any()):
                 raise ValueError(f"the positions of {name} are not sorted, or outside of 0..{size - 1}")
-        index = {**self.index, **changes}
+        index = {**self.index, **{name: np.asarray(positions, np.int32) for name, positions in changes.items()}}
         self.values = self.values.moved_to(index)
         self.gradients = self.gradients.moved_to(index)
         self.velocity = self.velocity.moved_to(index) if self.velocity is not None else None

@@ -41,3 +41,6 @@ class Network(Protocol):
 
     def predict(self, images: Images) -> Logits:
         """Logits with the running statistics, remembering nothing."""
+
+    def release_memory(self) -> None:
+        """Give back what is kept for passes to come, because something else needs memory first."""

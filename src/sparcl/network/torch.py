@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from sparcl.graph import Graph, Node
-from sparcl.network.parameters import FlatStore, Parameters
+from sparcl.network.parameters import FlatStore, Index, Parameters
 from sparcl.network.protocol import BATCH_NORM_EPSILON, BATCH_NORM_MOMENTUM, Images, Logits
 
 
@@ -64,6 +64,9 @@ class TorchNetwork:
     def predict(self, images: Images) -> Logits:
         with torch.no_grad():
             return np.asarray(self._run(images, train=False, momentum=0.0).numpy())
+
+    def release_memory(self) -> None:
+        """PyTorch keeps nothing."""
 
     def _run(self, images: Images, train: bool, momentum: float) -> torch.Tensor:
         if self._layout != self.parameters.layout:
@@ -125,7 +128,7 @@ class _DenseWeight:
         # Through .data: contexts that are still alive saw the same numbers, so autograd need not mind the write.
         self._memory.data[self._places] = self._values
 
-    def collect(self, updated: NDArray[np.int64] | None, dense_gradient: NDArray[Any] | None) -> None:
+    def collect(self, updated: Index | None, dense_gradient: NDArray[Any] | None) -> None:
         """Move the gradients that autograd left in the dense tensor to the sparse store."""
         if dense_gradient is not None:
             dense_gradient += self._gradient.numpy()

@@ -78,6 +78,7 @@ class GradientMasks:
         self.layout = self._parameters.layout
         self.steps_since_refresh = 1
         self.refreshing = False
+        self._current = None
 
     def _scores(self, where: slice) -> NDArray[Any]:
         total = self._parameters.gradients.flat[where]

@@ -24,7 +24,7 @@ def mean_gradients(site: Site, names: Iterable[str], passes: Iterable[tuple[Imag
     """The mean over the passes of the loss's gradient at every active position; None if there are no passes."""
     network, parameters = site.network, site.network.parameters
     masked, parameters.updated = parameters.updated, {}
-    pending = parameters.gradients.flat.copy()
+    pending = parameters.gradients.flat.copy() if parameters.gradients.flat.any() else 0.0
     parameters.gradients.flat[...] = 0.0
     count = 0
     for images, loss in passes:
@@ -35,6 +35,7 @@ def mean_gradients(site: Site, names: Iterable[str], passes: Iterable[tuple[Imag
     found = {name: parameters.gradients[name] / count for name in names} if count else None
     parameters.gradients.flat[...] = pending
     parameters.updated = masked
+    network.release_memory()
     return found
 
 

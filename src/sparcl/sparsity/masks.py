@@ -13,11 +13,11 @@ def best(scores: Scores, count: int) -> Index:
     if not 0 <= count <= len(scores):
         raise ValueError(f"{count} of {len(scores)} positions cannot be kept")
     order = np.argsort(-scores, kind="stable")  # stable: among equals the lower place comes first
-    return np.sort(order[:count])
+    return np.sort(order[:count]).astype(np.int32)
 
 
 def random_mask(size: int, count: int, generator: np.random.Generator) -> Index:
-    return np.sort(generator.choice(size, count, replace=False))
+    return np.sort(generator.choice(size, count, replace=False)).astype(np.int32)
 
 
 def shrink(index: Index, scores: Scores, count: int) -> Index:
@@ -31,4 +31,4 @@ def grow_randomly(index: Index, size: int, count: int, generator: np.random.Gene
     ranks = np.sort(generator.choice(unused, max(0, min(count, size) - len(index)), replace=False))
     # The r-th unused position is r plus the number of used ones before it; a list of all unused ones would be large.
     grown = ranks + np.searchsorted(index - np.arange(len(index)), ranks, side="right")
-    return np.sort(np.concatenate([index, grown]))
+    return np.sort(np.concatenate([index, grown.astype(np.int32)]))

@@ -16,7 +16,7 @@ class Snip(Sparsifier, name="snip"):
     saliency_batches: AtLeastOne = 16
 
     def begin_run(self) -> None:
-        self.parameters.set_index({layer.name: np.arange(layer.size) for layer in self.sparse_layers})
+        self.parameters.set_index({layer.name: np.arange(layer.size, dtype=np.int32) for layer in self.sparse_layers})
 
     def begin_task(self, moment: Moment, task: Task) -> None:
         if moment.task > 0 or not self.sparse_layers:

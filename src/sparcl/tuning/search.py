@@ -18,7 +18,6 @@ from sparcl.tuning.genetic import Genome, evolve
 
 TILES = (5, 3, 7, 4, 6)  # of native/kernels/kernels.h: 2x4, 1x8, 4x4, 1x16, 2x8
 CHANNELS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512)
-GRADIENT_TILES = ((1, 8), (1, 16), (1, 32), (2, 8), (2, 16), (2, 32), (4, 4), (4, 8), (4, 16), (8, 8))
 GENERATIONS = 4
 WORTHWHILE = 0.98  # a choice that is less than this much faster than the default is not taken
 
@@ -150,13 +149,11 @@ def _search(
     node = bench.network.graph[name]
     sources = node.shape[0] if op == "data_gradient" else bench.network.graph[node.inputs[0]].shape[0]
     channels = [count for count in CHANNELS if count < sources] + [sources]
-    tiles: tuple[Any, ...] = GRADIENT_TILES if op == "weight_gradient" else TILES
-    genes = (len(tiles), len(channels), 2) if op == "weight_gradient" else (len(tiles), len(channels))
+    genes = (len(TILES), len(channels), 2) if op == "weight_gradient" else (len(TILES), len(channels))
 
     def decode(genome: Genome) -> tuple[Any, ...]:
-        if op == "weight_gradient":
-            return (*tiles[genome[0]], channels[genome[1]], bool(genome[2]))
-        return (tiles[genome[0]], channels[genome[1]])
+        knobs = (TILES[genome[0]], channels[genome[1]])
+        return (*knobs, bool(genome[2])) if op == "weight_gradient" else knobs
 
     def use(knobs: tuple[Any, ...]) -> None:
         changed: list[Any] = list(original)
