@@ -54,7 +54,7 @@ def test_the_layers_that_training_makes_sparse_are_sparse():
 
 
 def test_both_training_steps_learn():
-    ours = native_side.training_step(TINY, 0.5)
+    ours = native_side.training_step(native_side.network(TINY, 0.5), TINY)
     first = ours()
     assert [ours() for _ in range(20)][-1] < first
     for name, step in dense.training_steps(TINY, compiled=False, note=ignore).items():

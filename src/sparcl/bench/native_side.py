@@ -15,6 +15,7 @@ from sparcl.network import Parameters, Sgd
 from sparcl.network.native import NativeNetwork
 from sparcl.sparsity.layers import Layer, sparse_layers
 from sparcl.sparsity.masks import random_mask
+from sparcl.tuning import Tuned, apply, tune
 
 
 def build(graph: Graph, layers: list[Layer]) -> NativeNetwork:
@@ -35,9 +36,16 @@ def network(work: Workload, sparsity: float) -> NativeNetwork:
     return build(graph, sparse_layers(graph, sparsity) if sparsity > 0 else [])
 
 
-def training_step(work: Workload, sparsity: float) -> Step:
+def tuned(net: NativeNetwork, work: Workload, seconds: float, progress: Callable[[float], None]) -> list[Tuned]:
+    """Find the network's fastest settings, as `sparcl run` does before it starts, and use them."""
+    found = tune(net, work.batch, seconds, progress=progress)
+    apply(net, found)
+    return found
+
+
+def training_step(net: NativeNetwork, work: Workload) -> Step:
     """Forward, cross-entropy, backward and gradient descent, as a method does them."""
-    net, images, loss = network(work, sparsity), work.images(), cross_entropy(work.labels())
+    images, loss = work.images(), cross_entropy(work.labels())
     optimizer = Sgd(net.parameters, LEARNING_RATE)
 
     def step() -> float:
@@ -50,8 +58,8 @@ def training_step(work: Workload, sparsity: float) -> Step:
     return step
 
 
-def prediction(work: Workload, sparsity: float) -> Step:
-    net, images = network(work, sparsity), work.images()
+def prediction(net: NativeNetwork, work: Workload) -> Step:
+    images = work.images()
     return lambda: net.predict(images)
 
 

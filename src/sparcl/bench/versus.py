@@ -8,6 +8,8 @@ from sparcl import _engine
 from sparcl.bench import dense, native_side
 from sparcl.bench.timing import Progress, Step, Times, interleaved, without_the_slow
 from sparcl.bench.workload import Workload
+from sparcl.learning.tuning import summary
+from sparcl.network.native import NativeNetwork
 
 Kind = Literal["train", "infer"]
 Spread = tuple[float, float]
@@ -43,6 +45,7 @@ class Protocol:
     threads: int
     rounds: int
     compiled: bool = True  # whether torch.compile takes part
+    tuning_seconds: float = 0.0  # for each sparsity, before training steps
 
 
 def measure(
@@ -57,13 +60,33 @@ def measure(
     if kind == "train":
         work.check_training()
     _engine.set_threads(protocol.threads)
+    networks = {sparsity: native_side.network(work, sparsity) for sparsity in sparsities}
+    if kind == "train" and protocol.tuning_seconds:
+        _tune(networks, work, protocol.tuning_seconds, note, progress)
     make = native_side.training_step if kind == "train" else native_side.prediction
-    steps = {str(sparsity): make(work, sparsity) for sparsity in sparsities}
+    steps = {str(sparsity): make(net, work) for sparsity, net in networks.items()}
     contenders = _contenders(kind, work, protocol, note, progress)
     measured = interleaved({**steps, **contenders}, protocol.rounds, progress, str(work))
     fp32 = {name: times for name, times in measured.items() if name in contenders and name != dense.BF16}
     fastest = min(fp32, key=lambda name: fp32[name].median_ms) if fp32 else None
     return [_row(work, protocol, sparsity, measured[str(sparsity)], fastest, measured) for sparsity in sparsities]
+
+
+def _tune(
+    networks: dict[float, NativeNetwork],
+    work: Workload,
+    seconds: float,
+    note: Callable[[str], None],
+    progress: Progress,
+) -> None:
+    for sparsity, net in networks.items():
+        title = f"{work}: tuning for sparsity {sparsity:g}"
+
+        def show(share: float, title: str = title) -> None:
+            progress(title, round(100 * share), 100)
+
+        found = native_side.tuned(net, work, seconds, show)
+        note(f"{work}, sparsity {sparsity:g}: {summary(found)}")
 
 
 def _contenders(

@@ -26,6 +26,7 @@ from sparcl.cli.bench_options import (
     RepeatsOption,
     SparsityOption,
     ThreadsOption,
+    TuneOption,
     WidthOption,
     check_section,
     counts,
@@ -60,6 +61,7 @@ def train(
     threads: ThreadsOption = 0,
     repeats: RepeatsOption = 15,
     compiled: CompileOption = True,
+    tune: TuneOption = 20,
     into: IntoOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -72,11 +74,11 @@ def train(
     \b
     sparcl bench train                                  # ResNet-18 on 32x32 images
     sparcl bench train --batch 8,32,128 --sparsity .9   # a row for every combination
-    sparcl bench train --no-compile --repeats 3         # a quick look
+    sparcl bench train --no-compile --tune 0 --repeats 3    # a quick look
     sparcl bench train --into docs/performance.md       # write the table into a document
     """
     works = _workloads(model, width, image_size, batch)
-    protocol = Protocol(threads_or_all(threads), repeats, compiled)
+    protocol = Protocol(threads_or_all(threads), repeats, compiled, tune)
     _versus("train", works, shares(sparsity), protocol, into, as_json)
 
 

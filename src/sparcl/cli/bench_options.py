@@ -18,6 +18,9 @@ ModelOption = Annotated[str, typer.Option(help="The network: resnet18 or convnet
 ThreadsOption = Annotated[int, typer.Option(min=0, max=512, help="Threads of both sides; 0: all cores.")]
 RepeatsOption = Annotated[int, typer.Option(min=1, help="Rounds of measurement; more give steadier medians.")]
 CompileOption = Annotated[bool, typer.Option("--compile/--no-compile", help="Whether torch.compile takes part.")]
+TuneOption = Annotated[
+    float, typer.Option(min=0, help="Seconds to tune our engine for each sparsity, as `sparcl run` does; 0: not.")
+]
 IntoOption = Annotated[Path | None, typer.Option(help="A Markdown file to write into, at the marks of its section.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
