@@ -7,13 +7,14 @@ Both sides are `sparcl run` in processes of their own, from start to exit: impor
 The sparse run, which is short, is made before and after the dense one; the median counts.
 """
 
-import argparse
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from benchmarks.publish import parser, publish
 
 
 def seconds(preset: str, directory: Path, changes: list[str]) -> float:
@@ -26,13 +27,13 @@ def seconds(preset: str, directory: Path, changes: list[str]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sparsity", type=int, default=95, help="percent")
-    parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--images-per-task", type=int, default=10000)
-    parser.add_argument("--tasks", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=0, help="0: all cores")
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--sparsity", type=int, default=95, help="percent")
+    arguments.add_argument("--width", type=int, default=64)
+    arguments.add_argument("--images-per-task", type=int, default=10000)
+    arguments.add_argument("--tasks", type=int, default=5)
+    arguments.add_argument("--threads", type=int, default=0, help="0: all cores")
+    options = arguments.parse_args()
     changes = [
         "epochs=1",
         f"width={options.width}",
@@ -47,9 +48,14 @@ def main() -> None:
         dense = seconds("cifar10/derpp", runs / "dense", [*changes, "backend=torch"])
         sparse.append(seconds(sparse_preset, runs / "after", changes))
     middle = statistics.median(sparse)
-    print(f"dense DER++ on PyTorch   {dense:8.1f} s")
-    print(f"{sparse_preset:24} {middle:8.1f} s  ({', '.join(f'{value:.1f}' for value in sparse)})")
-    print(f"ratio                    {dense / middle:8.2f}")
+    both = " and ".join(f"{value:.1f}" for value in sparse)
+    row = (f"{dense:.1f}", f"{middle:.1f} ({both})", f"{dense / middle:.2f}")
+    protocol = (
+        f"Split CIFAR-10, ResNet-18 of width {options.width}, {options.tasks} tasks of {options.images_per_task} "
+        "images, one epoch each; whole processes, the sparse one before and after the dense one."
+    )
+    headings = ("dense DER++ on PyTorch, s", f"{sparse_preset}, s", "ratio")
+    publish("end-to-end", headings, [row], protocol, options.into, options.threads)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
 """What dynamic gradient masking brings on the clock, its own cost included.
 
-    python -m benchmarks.gradient_masks [--width 64] [--rounds 5]
+    python -m benchmarks.gradient_masks [--width 64] [--rounds 5] [--into docs/performance.md]
 
 Training steps of ResNet-18 on the engine with and without gradient masks, in turns of a whole refresh interval, so that
 choosing the masks and sorting the lists anew is part of what is measured. Prints the ratio of the medians: time without
 masks over time with masks. The claim: above 1 at every sparsity.
 """
 
-import argparse
 import statistics
 import time
 
 import numpy as np
 
+from benchmarks.publish import parser, publish
 from sparcl.graph import build_model
 from sparcl.methods import cross_entropy
 from sparcl.network import Network, Sgd, build_network
@@ -64,10 +64,11 @@ def build(sparsity: float, width: int, q: float) -> Side:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--width", type=int, default=64)
+    arguments.add_argument("--rounds", type=int, default=5)
+    options = arguments.parse_args()
+    rows = []
     for sparsity in (0.75, 0.90, 0.95):
         q = paper_q(sparsity)
         without, masked = build(sparsity, options.width, 0.0), build(sparsity, options.width, q)
@@ -78,11 +79,12 @@ def main() -> None:
             for side, measured in times.items():
                 measured.append(side.interval())
         plain, faster = (1000 * statistics.median(measured) for measured in times.values())
-        print(
-            f"sparsity {sparsity:.2f}, q {q}: {plain:7.1f} ms a step, with gradient masks {faster:7.1f} ms, "
-            f"ratio {plain / faster:.3f}",
-            flush=True,
-        )
+        rows.append((f"{sparsity:g}", f"{q:g}", f"{plain:.1f}", f"{faster:.1f}", f"{plain / faster:.3f}"))
+    headings = ("sparsity", "q", "ms a step", "with gradient masks", "ratio")
+    protocol = (
+        f"ResNet-18 of width {options.width}, batch {BATCH}; medians of {options.rounds} turns of {INTERVAL} steps."
+    )
+    publish("masks", headings, rows, protocol, options.into)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """What it costs when every mask of a network changes: sorting all positions anew into the orders of the kernels.
 
-    python -m benchmarks.mask_rebuild [--width 64] [--repeats 9]
+    python -m benchmarks.mask_rebuild [--width 64] [--repeats 9] [--into docs/performance.md]
 
 Prints the median in milliseconds and as a share of a training step, measured in turns. The claim: below 50 ms for
 ResNet-18 of width 64.
 """
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -15,15 +14,17 @@ from functools import partial
 import numpy as np
 
 from benchmarks.gradient_masks import build
+from benchmarks.publish import parser, publish
 from sparcl.sparsity.layers import sparse_layers
 from sparcl.sparsity.masks import random_mask
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=9)
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--width", type=int, default=64)
+    arguments.add_argument("--repeats", type=int, default=9)
+    options = arguments.parse_args()
+    rows = []
     generator = np.random.default_rng(2)
     for sparsity in (0.75, 0.90, 0.95):
         side = build(sparsity, options.width, q=0.0)
@@ -37,11 +38,11 @@ def main() -> None:
             after_change.append(_seconds(side.step))
         step = statistics.median(plain)
         rebuild = statistics.median(after_change) - step
-        print(
-            f"sparsity {sparsity:.2f}: {1000 * rebuild:6.1f} ms to sort all masks ({rebuild / step:.2f} of a step), "
-            f"{1000 * statistics.median(moves):6.1f} ms to move the stored weights",
-            flush=True,
-        )
+        moving = statistics.median(moves)
+        rows.append((f"{sparsity:g}", f"{1000 * rebuild:.1f}", f"{rebuild / step:.2f}", f"{1000 * moving:.1f}"))
+    headings = ("sparsity", "ms to sort all masks", "as a share of a training step", "ms to move the stored weights")
+    protocol = f"ResNet-18 of width {options.width}, batch 32; medians of {options.repeats}, in turns with plain steps."
+    publish("rebuild", headings, rows, protocol, options.into)
 
 
 def _seconds(work: Callable[[], None]) -> float:

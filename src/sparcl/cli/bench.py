@@ -24,6 +24,7 @@ from sparcl.cli.bench_options import (
     JsonOption,
     ModelOption,
     RepeatsOption,
+    SectionOption,
     SparsityOption,
     ThreadsOption,
     TuneOption,
@@ -63,6 +64,7 @@ def train(
     compiled: CompileOption = True,
     tune: TuneOption = 20,
     into: IntoOption = None,
+    section: SectionOption = "train",
     as_json: JsonOption = False,
 ) -> None:
     """Time a training step: forward, cross-entropy, backward, gradient descent.
@@ -79,7 +81,7 @@ def train(
     """
     works = _workloads(model, width, image_size, batch)
     protocol = Protocol(threads_or_all(threads), repeats, compiled, tune)
-    _versus("train", works, shares(sparsity), protocol, into, as_json)
+    _versus("train", works, shares(sparsity), protocol, into, section, as_json)
 
 
 @app.command()
@@ -93,6 +95,7 @@ def infer(
     repeats: RepeatsOption = 15,
     compiled: CompileOption = True,
     into: IntoOption = None,
+    section: SectionOption = "infer",
     as_json: JsonOption = False,
 ) -> None:
     """Time predictions.
@@ -106,7 +109,7 @@ def infer(
     """
     works = _workloads(model, width, image_size, batch)
     protocol = Protocol(threads_or_all(threads), repeats, compiled)
-    _versus("infer", works, shares(sparsity), protocol, into, as_json)
+    _versus("infer", works, shares(sparsity), protocol, into, section, as_json)
 
 
 @app.command()
@@ -223,9 +226,15 @@ def growth(
 
 
 def _versus(
-    kind: Kind, works: list[Workload], sparsities: list[float], protocol: Protocol, into: Path | None, as_json: bool
+    kind: Kind,
+    works: list[Workload],
+    sparsities: list[float],
+    protocol: Protocol,
+    into: Path | None,
+    section: str,
+    as_json: bool,
 ) -> None:
-    check_section(into, kind)
+    check_section(into, section)
     notes, rows = Notes(), list[Row]()
     machine = _machine(protocol.threads, notes)
     with progress_bar(as_json) as progress:
@@ -233,7 +242,7 @@ def _versus(
             rows += measure(kind, work, sparsities, protocol, notes, progress)
     if into is not None:
         how = f"{works[0].model} of width {works[0].width}. {tables.rounds(protocol.rounds)}"
-        _write(into, kind, tables.versus(rows), machine, how, notes)
+        _write(into, section, tables.versus(rows), machine, how, notes)
     if as_json:
         _print_json({"rows": [row.to_json() for row in rows]}, machine, notes)
     else:
