@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparcl.graph import ParameterSpec, build_model
-from sparcl.network import FlatStore, Parameters, Sgd
+from sparcl.graph import build_model
+from sparcl.network import Parameters, Sgd
 from sparcl.network.torch import TorchNetwork
 
 LAYER = "conv2.weight"
@@ -18,18 +18,26 @@ def positions(generator, size, count):
 
 
 @settings(deadline=None)
-@given(st.integers(0, 9999), st.integers(0, 36), st.integers(0, 36))
+@given(st.integers(0, 9999), st.integers(0, 81), st.integers(0, 81))
 def test_moving_keeps_what_stays_and_zeroes_what_is_new(seed, before, after):
     generator = np.random.default_rng(seed)
-    specs = [ParameterSpec("a", (2, 2, 3, 3)), ParameterSpec("b", (5,))]
-    old, new = positions(generator, 36, before), positions(generator, 36, after)
-    store = FlatStore(specs, index={"a": old})
-    store.flat[...] = generator.normal(size=store.flat.size)
-    moved = store.moved_to({"a": new})
-    expected = np.where(np.isin(np.arange(36), new), store.dense("a").ravel(), 0)
-    np.testing.assert_array_equal(moved.dense("a").ravel(), expected)
-    np.testing.assert_array_equal(moved["b"], store["b"])
-    assert moved["a"].shape == (after,)
+    parameters = Parameters(build_model("convnet", (2, 7, 6), 4, 3))
+    size = parameters.values.specs[LAYER].size
+    assert size >= 81
+    other = "conv3.weight"  # sparse as well, and not moved
+    old, new = positions(generator, size, before), positions(generator, size, after)
+    parameters.set_index({LAYER: old, other: positions(generator, 100, 30)})
+    parameters.values.flat[...] = generator.normal(size=parameters.values.flat.size)
+    parameters.gradients.flat[...] = generator.normal(size=parameters.values.flat.size)
+    stores = {"values": parameters.values, "gradients": parameters.gradients}
+    parameters.set_index({LAYER: new})
+    for name, store in stores.items():
+        moved = getattr(parameters, name)
+        expected = np.where(np.isin(np.arange(size), new), store.dense(LAYER).ravel(), 0)
+        np.testing.assert_array_equal(moved.dense(LAYER).ravel(), expected)
+        for kept in set(store) - {LAYER}:
+            np.testing.assert_array_equal(moved[kept], store[kept])
+        assert moved[LAYER].shape == (after,)
 
 
 def sparse_network(seed=0, density=0.3, dtype=np.float64):

@@ -17,9 +17,9 @@ class Sgd:
         self.momentum = momentum
         self.weight_decay = weight_decay
         # The velocity lives with the parameters, because it moves with them when the active weights change.
-        parameters.velocity = parameters.gradients.moved_to(parameters.index) if momentum else None
-        if parameters.velocity is not None:
-            parameters.velocity.flat[...] = 0.0
+        like = parameters.gradients
+        zeros = FlatStore(list(like.specs.values()), like.flat.dtype, like.index) if momentum else None
+        parameters.velocity = zeros
 
     def step(self) -> None:
         """Apply the accumulated gradients and clear them."""

@@ -19,12 +19,14 @@ from sparcl.graph import Graph, ParameterSpec
 Index = NDArray[np.int32]  # sorted positions
 
 
-def find(wanted: Index, index: Index) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+def find(wanted: Index, index: Index) -> tuple[NDArray[np.bool_], Index]:
     """For each wanted position: whether it is in the (sorted) index, and if so at which place."""
-    if not len(index):
-        return np.zeros(len(wanted), bool), np.zeros(len(wanted), np.intp)
-    places = np.minimum(np.searchsorted(index, wanted), len(index) - 1)
-    return index[places] == wanted, places
+    if not len(index) or not len(wanted):
+        return np.zeros(len(wanted), bool), np.zeros(len(wanted), np.int32)
+    place_of = np.full(max(index[-1], wanted[-1]) + 1, -1, np.int32)  # much faster than to search each one
+    place_of[index] = np.arange(len(index), dtype=np.int32)
+    places = place_of[wanted]
+    return places >= 0, places
 
 
 class FlatStore:
@@ -65,15 +67,20 @@ class FlatStore:
         full[self.index[name]] = self[name]
         return full.reshape(self.specs[name].shape)
 
-    def moved_to(self, index: Mapping[str, Index]) -> "FlatStore":
-        """The same numbers with other active positions: kept ones keep their value, new ones are zero."""
+    def moved_to(self, index: Mapping[str, Index], stayed: Mapping[str, tuple[Index, Index]]) -> "FlatStore":
+        """The same numbers with other active positions: kept ones keep their value, new ones are zero.
+
+        `stayed` tells of each changed sparse weight at which places its kept positions are, and were.
+        """
         moved = FlatStore(list(self.specs.values()), self.flat.dtype, index)
         for name in self:
-            if name not in moved.index:
-                moved[name][...] = self.dense(name)
+            if name in stayed:
+                now, before = stayed[name]
+                moved[name][now] = self[name][before]
+            elif (name in moved.index) == (name in self.index):
+                moved[name][...] = self[name]
             elif name in self.index:
-                stayed, places = find(index[name], self.index[name])
-                moved[name][stayed] = self[name][places[stayed]]
+                moved[name][...] = self.dense(name)
             else:
                 moved[name][...] = self.dense(name).ravel()[index[name]]
         return moved
@@ -105,9 +112,13 @@ class Parameters:
             if len(positions) and (positions[0] < 0 or positions[-1] >= size or (np.diff(positions) <= 0).any()):
                 raise ValueError(f"the positions of {name} are not sorted, or outside of 0..{size - 1}")
         index = {**self.index, **{name: np.asarray(positions, np.int32) for name, positions in changes.items()}}
-        self.values = self.values.moved_to(index)
-        self.gradients = self.gradients.moved_to(index)
-        self.velocity = self.velocity.moved_to(index) if self.velocity is not None else None
+        stayed = {}
+        for name in changes.keys() & self.index.keys():
+            kept, places = find(index[name], self.index[name])
+            stayed[name] = np.flatnonzero(kept).astype(np.int32), places[kept]
+        self.values = self.values.moved_to(index, stayed)
+        self.gradients = self.gradients.moved_to(index, stayed)
+        self.velocity = self.velocity.moved_to(index, stayed) if self.velocity is not None else None
         for name in changes:
             self.updated.pop(name, None)
         self.layout += 1

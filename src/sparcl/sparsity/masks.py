@@ -12,8 +12,13 @@ def best(scores: Scores, count: int) -> Index:
     """The sorted places of the `count` highest scores."""
     if not 0 <= count <= len(scores):
         raise ValueError(f"{count} of {len(scores)} positions cannot be kept")
-    order = np.argsort(-scores, kind="stable")  # stable: among equals the lower place comes first
-    return np.sort(order[:count]).astype(np.int32)
+    if count == 0:
+        return np.zeros(0, np.int32)
+    scores = np.where(np.isnan(scores), -np.inf, scores)  # what cannot be compared is the worst
+    least = np.partition(scores, len(scores) - count)[len(scores) - count]  # of those that are kept
+    better = np.flatnonzero(scores > least)
+    equal = np.flatnonzero(scores == least)[: count - len(better)]
+    return np.sort(np.concatenate([better, equal])).astype(np.int32)
 
 
 def random_mask(size: int, count: int, generator: np.random.Generator) -> Index:
