@@ -10,6 +10,7 @@ value: a weight that was just grown is zero and active.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -92,6 +93,26 @@ class Parameters:
         for name in self.statistics:
             if name.endswith("running_var"):
                 self.statistics[name][...] = 1.0
+
+    def copy(self) -> "Parameters":
+        """The same values, statistics and active positions, in memory of their own; no gradients."""
+        twin = object.__new__(Parameters)
+        twin.values = self.values.moved_to(self.index)
+        twin.gradients = FlatStore(list(self.values.specs.values()), self.values.flat.dtype, self.index)
+        twin.velocity = None
+        twin.statistics = self.statistics.moved_to({})
+        twin.updated = {}
+        twin.layout = 0
+        return twin
+
+    def add_gradients(self, flat: NDArray[Any]) -> None:
+        """Add gradients that no backward pass gave, except where weights get none at the moment."""
+        before = {name: self.gradients[name].copy() for name in self.updated}
+        self.gradients.flat += flat
+        for name, gradients in before.items():
+            chosen = self.updated[name]
+            gradients[chosen] = self.gradients[name][chosen]
+            self.gradients[name][...] = gradients
 
     @property
     def index(self) -> Mapping[str, Index]:
