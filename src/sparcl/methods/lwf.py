@@ -28,7 +28,7 @@ class LearningWithoutForgetting(WithOldNetwork, name="lwf"):
     family = "regularisation"
     reference = "Li and Hoiem, 2016"
     scenarios = ("class-il", "task-il")
-    tuned = {"cifar10": {0: {"alpha": 3.0}}, "tiny_imagenet": {0: {"alpha": 1.0}}}
+    tuned = {"cifar10": {0: {"alpha": 3.0}}, "tiny_imagenet": {0: {"alpha": 1.0}}, "digits": {0: {"alpha": 5.0}}}
 
     def step(self, batch: Batch) -> Logits:
         if self.old is not None and batch.progress < self.warm_up:

@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from sparcl.graph import Graph, ParameterSpec
 
 Index = NDArray[np.int64]  # sorted positions
+Scores = NDArray[np.floating]
 
 
 def find(wanted: Index, index: Index) -> tuple[NDArray[np.bool_], Index]:
@@ -26,6 +27,14 @@ def find(wanted: Index, index: Index) -> tuple[NDArray[np.bool_], Index]:
         return np.zeros(len(wanted), bool), np.zeros(len(wanted), np.int64)
     places = np.minimum(np.searchsorted(index, wanted), len(index) - 1)
     return index[places] == wanted, places
+
+
+def best(scores: Scores, count: int) -> Index:
+    """The sorted places of the `count` highest scores."""
+    if not 0 <= count <= len(scores):
+        raise ValueError(f"{count} of {len(scores)} positions cannot be kept")
+    order = np.argsort(-scores, kind="stable")  # stable: among equals the lower place comes first
+    return np.sort(order[:count])
 
 
 class FlatStore:

@@ -1,19 +1,10 @@
 """Choosing positions: keep the best, grow new ones. Counts are exact; ties go to the lower position."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparcl.network.parameters import Index
+from sparcl.network.parameters import Index, Scores, best
 
-Scores = NDArray[np.floating]
-
-
-def best(scores: Scores, count: int) -> Index:
-    """The sorted places of the `count` highest scores."""
-    if not 0 <= count <= len(scores):
-        raise ValueError(f"{count} of {len(scores)} positions cannot be kept")
-    order = np.argsort(-scores, kind="stable")  # stable: among equals the lower place comes first
-    return np.sort(order[:count])
+__all__ = ["best", "grow_randomly", "random_mask", "shrink"]
 
 
 def random_mask(size: int, count: int, generator: np.random.Generator) -> Index:
