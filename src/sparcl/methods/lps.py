@@ -51,6 +51,7 @@ class LearnPruneShare(Partitioned, name="lps"):
         super().begin_task(task)
         self._look_around(task.index)
         self.scores = np.full(len(self.shared), self.first_score, np.float32)
+        self.use_selection()
         self.u[...], self.iteration = 0, 0
         self.z[...] = self.projected(self.network.parameters.values.flat)
 
@@ -60,14 +61,20 @@ class LearnPruneShare(Partitioned, name="lps"):
         elif not self.pruned and batch.progress >= (self.iteration + 1) / (self.iterations + 1) * (1 - self.retrain):
             self.update_z_and_u()
         values, gradients = self.network.parameters.values.flat, self.network.parameters.gradients.flat
-        values[self.shared] = self.stored[self.shared] * self.selection()
         logits = self.descend(batch.images, self.classification_loss(batch))
         by_score = gradients[self.shared] * self.units
         if not self.pruned:
             gradients[self.free] += self.rho * (values - self.z + self.u)[self.free]
         self.update(self.trainable())
         self.scores -= self.learning_rate * by_score
+        self.use_selection()
         return logits
+
+    def selection(self) -> Mask:
+        return np.asarray(self.scores > self.threshold)
+
+    def use_selection(self) -> None:
+        self.network.parameters.values.flat[self.shared] = self.stored[self.shared] * self.selection()
 
     def update_z_and_u(self) -> None:
         weights = self.network.parameters.values.flat
@@ -89,9 +96,6 @@ class LearnPruneShare(Partitioned, name="lps"):
         """How far the free weights still are from what a pruning would leave of them, relative to their size."""
         weights = self.network.parameters.values.flat[self.free]
         return float(np.linalg.norm(weights - self.z[self.free]) / np.linalg.norm(weights))
-
-    def selection(self) -> Mask:
-        return np.asarray(self.scores > self.threshold)
 
     def end_task(self, task: Task) -> None:
         super().end_task(task)
