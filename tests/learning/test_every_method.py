@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from runs import Nobody, everything_that_must_be_identical, sparcl
+from runs import Nobody, everything_that_must_be_identical
+from typer.testing import CliRunner
 
+from sparcl.cli.app import app
 from sparcl.data import load_stream
 from sparcl.errors import SparclError
 from sparcl.learning.costs import network_cost, training_plan
@@ -17,9 +19,17 @@ from sparcl.metrics.schedule import count_plan
 
 NEW = ["ewc", "lwf", "agem", "fdr", "icarl", "packnet", "lps"]
 SPARSE = ["ewc", "lwf", "agem", "fdr", "icarl"]
-SMALL = [
-    *("epochs=2", "width=4", "threads=1", "buffer_size=30", "checkpoint.minutes=0", "backend=native"),
-    *("evaluation.snapshots=3", "evaluation.snapshot_steps=6", "evaluation.bn_recalibration=true"),
+SMALL = [  # 12 steps a task
+    *(
+        "epochs=2",
+        "width=4",
+        "threads=1",
+        "buffer_size=30",
+        "backend=native",
+        "data.tasks=3",
+        "data.images_per_task=96",
+    ),
+    *("evaluation.snapshots=2", "evaluation.snapshot_steps=4", "evaluation.bn_recalibration=true"),
 ]
 
 
@@ -46,32 +56,30 @@ class CrashAt(Nobody):
 def crash_and_resume(preset, path, changes, *steps):
     for step in steps:
         with pytest.raises(Crash):
-            trainer_of(preset, path, *changes, listener=CrashAt(step)).run()
+            trainer_of(preset, path, *changes, "checkpoint.minutes=0", listener=CrashAt(step)).run()
     trainer_of(preset, path, *changes).run()
     return everything_that_must_be_identical(path)
 
 
 @pytest.mark.parametrize("preset", [*NEW, *(f"sparcl-{name}-75" for name in SPARSE), "rigl-lwf-75"])
 def test_it_resumes_exactly_from_a_crash_in_the_first_task_and_in_later_ones(tmp_path, preset):
-    changes = [*SMALL, "data.tasks=3"]
-    trainer_of(f"digits/{preset}", tmp_path / "whole", *changes).run()
+    trainer_of(f"digits/{preset}", tmp_path / "whole", *SMALL).run()
     whole = everything_that_must_be_identical(tmp_path / "whole")
-    assert crash_and_resume(f"digits/{preset}", tmp_path / "crashed", changes, 20, 41, 70, 100) == whole
+    assert crash_and_resume(f"digits/{preset}", tmp_path / "crashed", SMALL, 7, 13, 23, 30) == whole
 
 
 @pytest.mark.parametrize("name", ["lwf", "icarl", "packnet"])
 def test_it_resumes_exactly_on_the_torch_backend_too(tmp_path, name):
-    changes = [*SMALL, "data.tasks=2", "backend=torch"]
+    changes = [*SMALL, "backend=torch"]
     trainer_of(f"digits/{name}", tmp_path / "whole", *changes).run()
     whole = everything_that_must_be_identical(tmp_path / "whole")
-    assert crash_and_resume(f"digits/{name}", tmp_path / "crashed", changes, 60) == whole
+    assert crash_and_resume(f"digits/{name}", tmp_path / "crashed", changes, 20) == whole
 
 
 @pytest.mark.parametrize("name", ["ewc", "agem", "icarl", "packnet"])
 def test_a_task_ends_once_even_if_its_evaluation_is_broken_off(tmp_path, name):
-    changes = [*SMALL, "data.tasks=2"]
-    trainer_of(f"digits/{name}", tmp_path / "whole", *changes).run()
-    stopped = trainer_of(f"digits/{name}", tmp_path / "stopped", *changes)
+    trainer_of(f"digits/{name}", tmp_path / "whole", *SMALL).run()
+    stopped = trainer_of(f"digits/{name}", tmp_path / "stopped", *SMALL)
     end_task = stopped.method.end_task
 
     def end_and_ask_to_stop(task):
@@ -82,7 +90,7 @@ def test_a_task_ends_once_even_if_its_evaluation_is_broken_off(tmp_path, name):
     with pytest.raises(Stopped):
         stopped.run()
     assert stopped.position.ended
-    trainer_of(f"digits/{name}", tmp_path / "stopped", *changes).run()
+    trainer_of(f"digits/{name}", tmp_path / "stopped", *SMALL).run()
     whole = everything_that_must_be_identical(tmp_path / "whole")
     assert everything_that_must_be_identical(tmp_path / "stopped") == whole
 
@@ -120,7 +128,7 @@ def test_sparcl_around_it_learns_at_its_sparsity(tmp_path, name):
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if issubclass(method, WithBuffer)])
 @pytest.mark.parametrize("budget", [13, 100])
 def test_it_keeps_to_its_buffer(tmp_path, name, budget):
-    trainer = trainer_of(f"digits/{name}", tmp_path / "run", *SMALL, "data.tasks=3", f"buffer_size={budget}")
+    trainer = trainer_of(f"digits/{name}", tmp_path / "run", *SMALL, f"buffer_size={budget}")
     trainer.run()
     buffer = trainer.method.buffer
     assert 0 < len(buffer) <= budget == len(buffer.images) == len(buffer.labels)
@@ -131,24 +139,23 @@ def test_it_keeps_to_its_buffer(tmp_path, name, budget):
 
 @pytest.mark.parametrize("name", NEW)
 def test_it_costs_what_its_plan_says(tmp_path, name):
-    changes = [*SMALL, "data.tasks=3", "evaluation.snapshots=0", "replay_batch_size=8"]
-    trainer = trainer_of(f"digits/{name}", tmp_path / "run", *changes)
+    trainer = trainer_of(f"digits/{name}", tmp_path / "run", *SMALL, "replay_batch_size=8")
     trainer.run()
     plan = count_plan(network_cost(trainer.network.graph), training_plan(trainer.settings, trainer.stream))
     counted, planned = trainer.watcher.counter.by_phase("full"), plan.by_phase("full")
     if name == "lwf":  # its warm-up does without the old network
-        counted["extra"] = pytest.approx(planned["extra"], rel=0.15)
+        counted["extra"] = pytest.approx(planned["extra"], rel=0.2)
     if name == "fdr":  # the outputs of what goes into the buffer
-        assert 0 < counted.pop("extra") < 0.01 * sum(planned.values())
-        planned.pop("extra")
+        planned["extra"] = (30 + 15 + 10) * planned["forward"] // (3 * 2 * 96)
     assert counted == planned
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_sparcl_cost_counts_it(name):
-    finished = sparcl("cost", f"cifar10/{name}", "--protocol", "reduced", "--json")
-    assert finished.returncode == 0, finished.stderr
-    assert json.loads(finished.stdout)["full"]["flops"] > 0
+    finished = CliRunner().invoke(app, ["cost", f"cifar10/{name}", "--protocol", "reduced", "--json"])
+    assert finished.exit_code == 0, finished.output
+    costs = json.loads(finished.stdout)
+    assert costs["full"]["flops"] >= costs["paper"]["flops"] > 0
 
 
 @pytest.mark.parametrize("dataset", ["digits", "cifar10", "tiny_imagenet"])
@@ -188,7 +195,7 @@ def test_the_official_preset_leaves_the_weights_of_other_methods_alone():
 @pytest.mark.parametrize("name", ["er", "ewc", "agem", "fdr", "sparcl-derpp-75", "joint"])
 @pytest.mark.parametrize("dataset", ["permuted-digits", "rotated-digits"])
 def test_domains_have_one_accuracy(tmp_path, dataset, name):
-    changes = [*SMALL, "data.tasks=2", "data.images_per_task=200", "protocol=online", "epochs=1"]
+    changes = [*SMALL, "data.tasks=2", "protocol=online", "epochs=1"]
     trainer = trainer_of(f"{dataset}/{name}", tmp_path / "run", *changes)
     result = trainer.run()
     assert set(result) == {"domain_il", "domain_il_snapshots"}
@@ -210,5 +217,6 @@ def test_what_cannot_work_is_refused_in_one_line(tmp_path):
     for name in ("packnet", "lps", "lwf", "icarl"):
         assert "cannot learn permuted-digits" in refused(f"permuted-digits/{name}")
     assert "at least 5" in refused("digits/agem", "buffer_size=3")
+    assert "at least 2" in refused("digits/agem", "buffer_size=7", "model=resnet18", "width=4")
     assert "at least 10" in refused("digits/icarl", "buffer_size=9")
     assert "no setting called 'method.single_head'" in refused("digits/packnet", "method.single_head=true")

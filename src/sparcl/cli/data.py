@@ -11,6 +11,7 @@ from rich.table import Table
 from sparcl.cli.display import progress_bar
 from sparcl.cli.run import PluginOption, import_plugins
 from sparcl.data.check import take_inventory
+from sparcl.data.domains import DEFAULT_TASKS
 from sparcl.data.download import ARCHIVES, fetch_dataset
 from sparcl.data.load import DATASETS, decoding_options, find_source
 from sparcl.data.source import Source
@@ -40,6 +41,8 @@ def list_datasets() -> None:
     for source in DATASETS.values():
         classes = source.classes
         tasks = str(-(-classes // source.classes_per_task)) if classes else "yours"
+        if source.domains is not None:
+            tasks = str(DEFAULT_TASKS)
         side = f"{source.image_size}x{source.image_size}" if source.image_size else "yours"
         state, place = _files(source)
         if place:

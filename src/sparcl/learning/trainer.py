@@ -25,7 +25,7 @@ from sparcl.learning.evaluation import Accuracies, Evaluator, kinds
 from sparcl.learning.position import PhaseClock, Position
 from sparcl.learning.run_directory import MetricsLog, RunDirectory
 from sparcl.learning.settings import Settings
-from sparcl.methods import METHODS, Batch, Workplace
+from sparcl.methods import METHODS, Batch, TaskwiseRehearsal, Workplace
 from sparcl.metrics import AccuracyMatrix, mean_row, peak_memory_mb
 from sparcl.network import build_network, choose_backend
 from sparcl.network.native import NativeNetwork
@@ -96,11 +96,10 @@ class Trainer:
 
     def _check_batch_sizes(self) -> None:
         """Batch statistics need more than one number a channel, which a single sample with 1x1 maps does not give."""
-        smallest = min(
-            self.settings.batch_size,
-            self.settings.replay_batch_size,
-            self.settings.buffer_size or self.settings.batch_size,
-        )
+        replayed = self.settings.buffer_size
+        if isinstance(self.method, TaskwiseRehearsal):
+            replayed //= len(self.stream.tasks)  # what the second task finds in the buffer
+        smallest = min(self.settings.batch_size, self.settings.replay_batch_size, replayed or self.settings.batch_size)
         tiny = [node.name for node in self.network.graph if node.op == "batch_norm" and node.shape[1:] == (1, 1)]
         if smallest == 1 and tiny:
             raise SparclError(

@@ -30,7 +30,8 @@ class Row:
 def headings(rows: Sequence[Row]) -> list[str]:
     """The columns that these rows need."""
     wanted = {heading for row in rows for heading in row.cells}
-    return [h for h in dict.fromkeys((*CLASS_INCREMENTAL, *DOMAIN_INCREMENTAL, *COSTS)) if h in wanted]
+    accuracies = ("Class-IL", "Task-IL", "Domain-IL")  # these first
+    return [h for h in dict.fromkeys((*accuracies, *CLASS_INCREMENTAL, *DOMAIN_INCREMENTAL, *COSTS)) if h in wanted]
 
 
 def compare(directories: Sequence[RunDirectory], note: Callable[[str], None] = lambda _: None) -> list[Row]:
