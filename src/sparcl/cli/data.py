@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sparcl.cli.display import progress_bar
+from sparcl.cli.display import print_table, progress_bar
 from sparcl.cli.run import PluginOption, import_plugins
 from sparcl.data.check import take_inventory
 from sparcl.data.domains import DEFAULT_TASKS
@@ -36,7 +36,7 @@ def list_datasets() -> None:
     """
     table = Table(box=None, pad_edge=False)
     for heading in ("name", "classes", "tasks", "pixels", "files", "what it is"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading)
     places = {}
     for source in DATASETS.values():
         classes = source.classes
@@ -48,8 +48,8 @@ def list_datasets() -> None:
         if place:
             places[source.name] = place
         table.add_row(source.name, str(classes or "yours"), tasks, side, state, source.description)
+    print_table(table)
     console = _console()
-    console.print(table)
     for name, place in places.items():
         console.print(f"{name} is at {place}.", soft_wrap=True)
     console.print(f"Files are looked for under {data_directory()} (set SPARCL_DATA to change that).", soft_wrap=True)

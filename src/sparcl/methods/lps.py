@@ -28,10 +28,11 @@ class LearnPruneShare(Partitioned, name="lps"):
     and retraining are parts of the task's epochs.
     """
 
-    rho: Positive = 2.0
+    rho: Positive = 0.5  # the fewer steps a task has, the larger it must be
     iterations: AtLeastOne = 5  # updates of Z and U until the pruning
 
     reference = "Wang et al., 2020"
+    tuned = {"cifar10": {0: {"rho": 0.2}}, "tiny_imagenet": {0: {"rho": 0.2}}, "digits": {0: {"rho": 2.0}}}
     first_score: ClassVar[float] = 0.01  # everything is selected at first
     threshold: ClassVar[float] = 0.005
 
@@ -95,7 +96,7 @@ class LearnPruneShare(Partitioned, name="lps"):
     def residual(self) -> float:
         """How far the free weights still are from what a pruning would leave of them, relative to their size."""
         weights = self.network.parameters.values.flat[self.free]
-        return float(np.linalg.norm(weights - self.z[self.free]) / np.linalg.norm(weights))
+        return float(np.linalg.norm(weights - self.z[self.free]) / np.maximum(np.linalg.norm(weights), 1e-12))
 
     def end_task(self, task: Task) -> None:
         super().end_task(task)
