@@ -1,5 +1,6 @@
 """The documents' code runs as it stands."""
 
+import json
 import re
 import subprocess
 import sys
@@ -38,3 +39,11 @@ def test_the_readme_names_only_commands_that_exist():
             assert sparcl(" ".join(command[:1]) + " --help", ROOT).returncode == 0, line
         if words[:1] == ["make"]:
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE), line
+
+
+def test_the_page_of_methods_lists_what_there_is():
+    listed = json.loads(sparcl("methods --json", ROOT).stdout)
+    rows = [line for line in (ROOT / "docs/methods.md").read_text().splitlines() if line.startswith("| `")]
+    cells = [[cell.strip().strip("`") for cell in row.strip("|").split("|")] for row in rows]
+    shown = [["yes" if v is True else "-" if v is False else v for v in entry.values()] for entry in listed]
+    assert cells == shown

@@ -19,6 +19,7 @@ Purpose = Literal[
     "masks",
     "importance",
     "removal",
+    "exemplars",
 ]
 
 

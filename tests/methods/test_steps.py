@@ -4,21 +4,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from reference import gradient
 
 from sparcl.methods import METHODS
-from sparcl.network import Parameters
 from sparcl.network.torch import TorchNetwork
-
-
-def gradient(network, terms):
-    """Gradient of the sum of losses, each on its own forward, by autograd on a copy of the network."""
-    copy = Parameters(network.graph)
-    copy.values.flat[...] = network.parameters.values.flat
-    copy.statistics.flat[...] = network.parameters.statistics.flat
-    reference = TorchNetwork(network.graph, copy)
-    total = sum(loss(reference.forward(images)[1]) for images, loss in terms)
-    total.backward()
-    return copy.gradients.flat
 
 
 def step_and_reference(bench, terms_of):
@@ -88,7 +77,7 @@ def test_stored_logits_are_those_of_the_training_forward(bench, name):
     np.testing.assert_array_equal(table.method.buffer.logits[:24], np.concatenate(presented))
 
 
-@pytest.mark.parametrize("name", ["er", "der", "derpp"])
+@pytest.mark.parametrize("name", ["er", "der", "derpp", "agem", "fdr"])
 def test_without_a_buffer_every_rehearsal_method_is_plain_sgd(bench, name):
     ours, plain = bench(name, buffer_size=0, learning_rate=0.05), bench("sgd", learning_rate=0.05)
     for number in range(3):

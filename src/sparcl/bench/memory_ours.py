@@ -7,6 +7,7 @@ import numpy as np
 from sparcl.bench.memory import STEPS_OF_THE_SECOND_EPOCH, Job
 from sparcl.bench.workload import CHANNELS
 from sparcl.data import Augmentation, Samples, Stream, Task
+from sparcl.learning.evaluation import Accuracies
 from sparcl.learning.position import Position
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings, resolve
@@ -22,7 +23,7 @@ class Silent:
     def noted(self, text: str) -> None: ...
     def started(self, total_steps: int, done_steps: int) -> None: ...
     def stepped(self, position: Position, loss: float) -> None: ...
-    def evaluated(self, position: Position, class_il: list[float], task_il: list[float]) -> None: ...
+    def evaluated(self, position: Position, accuracies: Accuracies) -> None: ...
 
 
 def train(job: Job) -> None:

@@ -52,9 +52,9 @@ compare.__doc__ = HELP
 
 def print_rows(rows: list[comparison.Row]) -> None:
     """Only the columns that say something: raw accuracies repeat the others where there were no snapshots."""
-    shown = ["Class-IL", "Task-IL", "forgetting", "seconds", "MB"]
-    if any(row.settings.evaluation.snapshots for row in rows):
-        shown[3:3] = ["Class-IL raw", "Task-IL raw"]
+    smoothed = any(row.settings.evaluation.snapshots for row in rows)
+    silent = ("BWT", "FWT") if smoothed else ("BWT", "FWT", "Class-IL raw", "Task-IL raw", "Domain-IL raw")
+    shown = [heading for heading in comparison.headings(rows) if not heading.startswith(silent)]
     table = Table(title="accuracy after all tasks, percent", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("run", no_wrap=True)
     table.add_column("seeds", justify="right", no_wrap=True)
@@ -62,5 +62,5 @@ def print_rows(rows: list[comparison.Row]) -> None:
         short = heading.replace(" raw", "\nraw").replace("forgetting", "forgets").replace("seconds", "sec.")
         table.add_column(short, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(row.name, ",".join(map(str, row.seeds)), *(row.cells[heading] for heading in shown))
+        table.add_row(row.name, ",".join(map(str, row.seeds)), *(row.cells.get(heading, "-") for heading in shown))
     print_table(table)

@@ -15,9 +15,8 @@ from rich.table import Table
 from sparcl.cli.display import print_table, progress_bar
 from sparcl.cli.run import ChangeOption, ProtocolOption, chosen_settings
 from sparcl.data import DATASETS, Stream, load_stream
-from sparcl.data.load import augmentation_of
+from sparcl.data.load import cut_stream
 from sparcl.data.store import Store
-from sparcl.data.tasks import Cut, cut_into_tasks
 from sparcl.errors import SparclError
 from sparcl.graph import build_model
 from sparcl.learning import settings
@@ -90,12 +89,6 @@ def stream_without_pictures(chosen: settings.Settings) -> Stream:
             return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
     source = DATASETS[chosen.dataset]
     assert source.classes is not None and source.image_size is not None
-    cut = Cut(
-        classes_per_task=options["classes_per_task"] or source.classes_per_task,
-        tasks=options["tasks"],
-        validation=options["validation"],
-        images_per_task=options["images_per_task"],
-    )
     # A store with labels but without pictures: cutting it into tasks touches no pixels.
     classes = np.arange(source.classes)
     shape = (3, source.image_size, source.image_size)
@@ -110,7 +103,8 @@ def stream_without_pictures(chosen: settings.Settings) -> Stream:
         test_images=pictures,
         test_labels=classes,
     )
-    return cut_into_tasks(source.name, store, cut, augmentation_of(source, store))
+    chosen_cut = ("domains", "tasks", "classes_per_task", "validation", "images_per_task")
+    return cut_stream(source, store, **{name: options[name] for name in chosen_cut})
 
 
 def _counters(network: NetworkCost, plan: TrainingPlan) -> tuple[CostCounter, CostCounter]:

@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sparcl.cli.display import progress_bar
+from sparcl.cli.display import print_table, progress_bar
 from sparcl.cli.run import PluginOption, import_plugins
 from sparcl.data.check import take_inventory
+from sparcl.data.domains import DEFAULT_TASKS
 from sparcl.data.download import ARCHIVES, fetch_dataset
 from sparcl.data.load import DATASETS, decoding_options, find_source
 from sparcl.data.source import Source
@@ -35,18 +36,20 @@ def list_datasets() -> None:
     """
     table = Table(box=None, pad_edge=False)
     for heading in ("name", "classes", "tasks", "pixels", "files", "what it is"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading)
     places = {}
     for source in DATASETS.values():
         classes = source.classes
         tasks = str(-(-classes // source.classes_per_task)) if classes else "yours"
+        if source.domains is not None:
+            tasks = str(DEFAULT_TASKS)
         side = f"{source.image_size}x{source.image_size}" if source.image_size else "yours"
         state, place = _files(source)
         if place:
             places[source.name] = place
         table.add_row(source.name, str(classes or "yours"), tasks, side, state, source.description)
+    print_table(table)
     console = _console()
-    console.print(table)
     for name, place in places.items():
         console.print(f"{name} is at {place}.", soft_wrap=True)
     console.print(f"Files are looked for under {data_directory()} (set SPARCL_DATA to change that).", soft_wrap=True)

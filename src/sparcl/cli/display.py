@@ -17,9 +17,13 @@ from rich.table import Table
 
 from sparcl.data import Progress as DataProgress
 from sparcl.data import Stream
+from sparcl.learning.evaluation import Accuracies
 from sparcl.learning.position import Position
 from sparcl.learning.settings import Settings
 from sparcl.methods import METHODS
+from sparcl.metrics import Row
+
+KIND_NAMES = {"class_il": "Class-IL", "task_il": "Task-IL", "domain_il": "Domain-IL"}
 
 
 class Display:
@@ -60,17 +64,21 @@ class Display:
         place = f"task {position.task + 1}, epoch {position.epoch + 1}/{self._settings.epochs}"
         self._progress.update(self._bar, completed=position.total_steps, description=place, loss=f"loss {loss:.3f}")
 
-    def evaluated(self, position: Position, class_il: list[float], task_il: list[float]) -> None:
+    def evaluated(self, position: Position, accuracies: Accuracies) -> None:
         if self._quiet:
             return
-        learned = METHODS[self._settings.method.name].learns_all_tasks_at_once
-        tasks = self._stream.tasks if learned else self._stream.tasks[len(class_il) - 1 : len(class_il)]
-        names = ", ".join(self._stream.class_names[label] for task in tasks for label in task.classes)
-        self._console.print(
-            f"learned {names}: Class-IL {_mean(class_il):.1f}%, Task-IL {_mean(task_il):.1f}% over all tasks so far",
-            highlight=False,
-            markup=False,
-        )
+        means = [f"{KIND_NAMES[kind]} {_mean(row)}" for kind, row in accuracies.items()]
+        text = f"learned {self._learned(position)}: {', '.join(means)} over all tasks so far"
+        self._console.print(text, highlight=False, markup=False)
+
+    def _learned(self, position: Position) -> str:
+        """The classes of the task that has ended, or what its images have been through."""
+        at_once = METHODS[self._settings.method.name].learns_all_tasks_at_once
+        chosen = slice(None) if at_once else slice(position.task, position.task + 1)
+        if self._stream.domains:
+            return ", ".join(self._stream.domains[chosen])
+        labels = [label for task in self._stream.tasks[chosen] for label in task.classes]
+        return ", ".join(self._stream.class_names[label] for label in labels)
 
 
 @contextlib.contextmanager
@@ -87,8 +95,9 @@ def progress_bar(quiet: bool = False) -> Iterator[DataProgress]:
         yield report
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def _mean(row: Row) -> str:
+    known = [accuracy for accuracy in row if accuracy is not None]
+    return f"{sum(known) / len(known):.1f}%" if known else "-"
 
 
 def print_table(table: Table) -> None:

@@ -47,6 +47,22 @@ class Digits(Source):
         )
 
 
+class PermutedDigits(Digits):
+    name = "permuted-digits"
+    title = "Permuted digits"
+    description = "Domain-IL: the digits, their pixels permuted another way in each task"
+    classes_per_task = 10
+    domains = "permuted"
+
+
+class RotatedDigits(Digits):
+    name = "rotated-digits"
+    title = "Rotated digits"
+    description = "Domain-IL: the digits, turned further in each task"
+    classes_per_task = 10
+    domains = "rotated"
+
+
 def is_test_image(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Every fifth image of each class, in the order in which they are stored."""
     test = np.zeros(len(labels), dtype=bool)

@@ -1,21 +1,23 @@
 """From the name of a dataset to a stream of tasks."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from sparcl.data.augmentation import Augmentation
 from sparcl.data.cache import load_store
 from sparcl.data.cifar10 import Cifar10
-from sparcl.data.digits import Digits
+from sparcl.data.digits import Digits, PermutedDigits, RotatedDigits
+from sparcl.data.domains import cut_into_domains
 from sparcl.data.folder import ImageFolder
-from sparcl.data.source import DecodingOptions, Progress, Source
+from sparcl.data.source import DecodingOptions, Domains, Progress, Source
 from sparcl.data.store import Store
 from sparcl.data.stream import Stream
 from sparcl.data.tasks import Cut, cut_into_tasks
 from sparcl.data.tiny_imagenet import TinyImagenet
 from sparcl.errors import SparclError
 
-DATASETS: dict[str, Source] = {source.name: source for source in (Digits(), Cifar10(), TinyImagenet(), ImageFolder())}
+SOURCES = (Digits(), Cifar10(), TinyImagenet(), ImageFolder(), PermutedDigits(), RotatedDigits())
+DATASETS: dict[str, Source] = {source.name: source for source in SOURCES}
 """Every dataset by the name a person types. A new source is added here."""
 
 
@@ -28,6 +30,7 @@ def load_stream(
     class_order: Literal["natural", "shuffled"] = "natural",
     order_seed: int = 0,
     validation: float = 0.0,
+    domains: Domains | None = None,
     images_per_task: int | None = None,
     image_size: int | None = None,
     test_share: float = 0.2,
@@ -36,10 +39,11 @@ def load_stream(
     """Load a dataset as a stream of tasks, decoding it into the cache the first time.
 
     root: where the dataset's files are (a folder or an archive); default: <data directory>/<dataset>.
-    tasks: keep only the first so many tasks.
+    tasks: keep only the first so many tasks; with domains: so many there are.
     classes_per_task: default: what is usual for the dataset.
     class_order, order_seed: take the classes as the dataset has them, or shuffled with a seed.
     validation: the share of each class's training images to set aside, always the same ones; 0 sets none aside.
+    domains: every task has all classes, in a domain of its own (sparcl.data.domains); default: as the dataset has it.
     images_per_task: train on exactly so many images of each task: the first of each class in the order in which they
         are stored, equally many of each class, after validation images have been set aside.
     image_size, test_share: only for image folders; see sparcl.data.folder.
@@ -48,17 +52,36 @@ def load_stream(
     source = find_source(dataset)
     options = decoding_options(source, image_size, test_share)
     store = load_store(source, root, options, progress)
-    cut = Cut(
-        classes_per_task=min(source.classes_per_task, len(store.class_names))
-        if classes_per_task is None
-        else classes_per_task,
+    return cut_stream(
+        source,
+        store,
+        domains=domains,
         tasks=tasks,
+        classes_per_task=classes_per_task,
         class_order=class_order,
         order_seed=order_seed,
         validation=validation,
         images_per_task=images_per_task,
     )
-    return cut_into_tasks(source.name, store, cut, augmentation_of(source, store))
+
+
+def cut_stream(
+    source: Source, store: Store, *, classes_per_task: int | None, domains: Domains | None, **choices: Any
+) -> Stream:
+    """A stream of tasks with new classes, or of domains; see load_stream for what each choice means."""
+    domains = domains or source.domains
+    if domains is not None and classes_per_task is not None:
+        raise SparclError("classes_per_task cannot be chosen with domains: there every task has all classes.")
+    cut = Cut(
+        classes_per_task=min(source.classes_per_task, len(store.class_names))
+        if classes_per_task is None
+        else classes_per_task,
+        **choices,
+    )
+    augmentation = augmentation_of(source, store)
+    if domains is not None:
+        return cut_into_domains(source.name, store, cut, domains, augmentation)
+    return cut_into_tasks(source.name, store, cut, augmentation)
 
 
 def find_source(dataset: str) -> Source:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from sparcl.errors import SparclError
 
 Progress = Callable[[str, int, int], None]
 """Called as progress(what, done, total) while something long goes on."""
+
+Domains = Literal["permuted", "rotated"]
 
 Block = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Some images [n, channels, height, width] and their labels [n]."""
@@ -58,6 +60,8 @@ class Source(ABC):
     image_size: ClassVar[int | None] = None
     """The side of its square images in pixels; None: a person may choose it."""
     classes_per_task: ClassVar[int]
+    domains: ClassVar[Domains | None] = None
+    """How the tasks differ if they all have the same classes; None: every task has new classes."""
     flip: ClassVar[bool]
     """Whether a mirrored training image still shows its class."""
     padding: ClassVar[int | None] = None

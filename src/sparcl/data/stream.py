@@ -55,7 +55,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Stream:
-    """A dataset cut into tasks."""
+    """A dataset cut into tasks: new classes in each of them, or in each of them all classes in another domain."""
 
     name: str
     class_names: tuple[str, ...]
@@ -63,6 +63,8 @@ class Stream:
     image_shape: tuple[int, int, int]
     tasks: tuple[Task, ...]
     augmentation: Augmentation
+    domains: tuple[str, ...] = ()
+    """In Domain-IL: what each task's images have been through. Empty: every task brings new classes."""
 
     @property
     def classes(self) -> int:

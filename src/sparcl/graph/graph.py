@@ -68,6 +68,15 @@ class Graph:
     def classes(self) -> int:
         return self.nodes[-1].shape[0]
 
+    @property
+    def classifier(self) -> Node:
+        """The last layer, which turns features into logits."""
+        return self.nodes[-1]
+
+    def without_classifier(self) -> "Graph":
+        """The part that makes the features."""
+        return Graph(self.nodes[:-1])
+
     def parameters_of(self, node: Node) -> list[ParameterSpec]:
         """The trained parameters a node owns."""
         match node.op:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sparcl.data import Stream
 from sparcl.graph import Graph
 from sparcl.learning.settings import Settings
-from sparcl.methods import METHODS
+from sparcl.methods import METHODS, Method, WithBuffer
 from sparcl.methods.method import GradientWatcher
 from sparcl.metrics.costs import CostCounter, LayerCost, NetworkCost
 from sparcl.metrics.schedule import DataRemoval, TrainingPlan
@@ -53,9 +53,19 @@ def training_plan(settings: Settings, stream: Stream) -> TrainingPlan:
         batch=settings.batch_size,
         replay_batch=min(settings.replay_batch_size, settings.buffer_size),
         replay_passes=method.replay_passes if settings.buffer_size else 0,
+        replay_from_task=_replay_from_task(settings, method),
+        old_network_passes=method.old_network_passes,
+        closing_passes=method.closing_passes,
         sparsity=settings.sparsity,
         **plan,
     )
+
+
+def _replay_from_task(settings: Settings, method: type[Method]) -> int:
+    if not issubclass(method, WithBuffer):
+        return 1
+    chosen: int = settings.method.hyperparameters()["replay_from_task"]
+    return max(chosen, 2) if method.fills_at_task_end else chosen
 
 
 class CountingWatcher(GradientWatcher):
@@ -86,6 +96,10 @@ class CountingWatcher(GradientWatcher):
 
     def before_update(self) -> None:
         self._sparsifier.before_update()
+
+    def extra_pass(self, samples: int, network: Network, backward: bool) -> None:
+        active = {name: len(index) for name, index in network.parameters.index.items()}
+        self.counter.count_extra_pass(samples, active, backward)
 
     def count_importance(self, samples: int) -> None:
         self.counter.count_importance_pass(samples, self._active())

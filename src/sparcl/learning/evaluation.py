@@ -8,41 +8,57 @@ from numpy.typing import NDArray
 
 from sparcl.data import Samples, Stream, Task
 from sparcl.learning.settings import EvaluationSettings
-from sparcl.metrics import class_il_and_task_il
-from sparcl.network import Logits, Network
+from sparcl.methods import Method
+from sparcl.metrics import Row, class_il_and_task_il
+from sparcl.network import Logits
+
+CLASS_INCREMENTAL = ("class_il", "task_il")
+DOMAIN_INCREMENTAL = ("domain_il",)
+
+Accuracies = dict[str, Row]  # by kind
+
+
+def kinds(stream: Stream) -> tuple[str, ...]:
+    """What is measured. Tasks that share their classes have one accuracy: there is no choice of classes to make."""
+    return DOMAIN_INCREMENTAL if stream.domains else CLASS_INCREMENTAL
 
 
 class Evaluator:
     """`poll` is called between batches; it may raise to break an evaluation off, which leaves no trace."""
 
-    def __init__(
-        self, network: Network, stream: Stream, settings: EvaluationSettings, poll: Callable[[], None]
-    ) -> None:
-        self._network = network
+    def __init__(self, method: Method, stream: Stream, settings: EvaluationSettings, poll: Callable[[], None]) -> None:
+        self._method = method
+        self._network = method.network
         self._stream = stream
         self._settings = settings
         self._poll = poll
 
-    def accuracies(self, tasks: Sequence[Task], learned: int) -> tuple[list[float], list[float]]:
-        """Class-IL and Task-IL accuracy of each task, once `learned` tasks have been learned.
+    def accuracies(self, tasks: Sequence[Task], learned: int) -> Accuracies:
+        """The accuracies of each task, once `learned` tasks have been learned.
 
         The candidates of Class-IL are the classes seen so far; for a task that is still to come, the classes up to and
-        including its own, or it could never be right.
+        including its own, or it could never be right. A method that must be told the task has no Class-IL accuracy.
         """
-        pairs = []
+        self._method.begin_evaluation(self._stream.tasks[learned - 1] if learned else None)
+        class_il: Row = []
+        task_il: Row = []
         for task in tasks:
             newest = self._stream.tasks[max(learned - 1, task.index)]
             samples = task.test if self._settings.split == "test" else task.validation
             assert samples is not None
-            pairs.append(class_il_and_task_il(self._logits(samples), samples.labels, task.classes, newest.classes.stop))
-        return [class_il for class_il, _ in pairs], [task_il for _, task_il in pairs]
+            logits = self._logits(samples, task)
+            both = class_il_and_task_il(logits, samples.labels, task.classes, newest.classes.stop)
+            class_il.append(both[0] if "class-il" in self._method.scenarios else None)
+            task_il.append(both[1])
+        return {"domain_il": task_il} if self._stream.domains else {"class_il": class_il, "task_il": task_il}
 
-    def _logits(self, samples: Samples) -> Logits:
+    def _logits(self, samples: Samples, task: Task) -> Logits:
         parts = []
         for start in range(0, len(samples), self._settings.batch_size):
             self._poll()
             positions = samples.positions[start : start + self._settings.batch_size]
-            parts.append(self._network.predict(self._stream.augmentation.test(samples.images, positions)))
+            images = self._stream.augmentation.test(samples.images, positions)
+            parts.append(self._method.predict(images, task))
         return np.concatenate(parts)
 
     @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pydantic
 from pydantic import Field
 
 Count = Annotated[int, Field(ge=0, strict=True)]
-Accuracies = list[Annotated[float, Field(ge=0, le=100)]]
+Accuracies = list[Annotated[float, Field(ge=0, le=100)] | None]
 
 
 @dataclass
@@ -20,17 +20,18 @@ class Position:
     step: Count = 0  # within the epoch
     total_steps: Count = 0  # since the run began
     begun: bool = False  # the task's begin_task has run
+    ended: bool = False  # the task's end_task has run
     loss_sum: float = 0.0  # of the current epoch
     correct: Count = 0
     presented: Count = 0
-    snapshots: list[tuple[Accuracies, Accuracies]] = field(default_factory=list)  # of the current task
+    snapshots: list[dict[str, Accuracies]] = field(default_factory=list)  # of the current task, each by kind
 
     def next_epoch(self) -> None:
         self.epoch, self.step = self.epoch + 1, 0
         self.loss_sum, self.correct, self.presented = 0.0, 0, 0
 
     def next_task(self) -> None:
-        self.task, self.epoch, self.begun, self.snapshots = self.task + 1, 0, False, []
+        self.task, self.epoch, self.begun, self.ended, self.snapshots = self.task + 1, 0, False, False, []
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

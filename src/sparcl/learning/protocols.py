@@ -1,6 +1,7 @@
 """How each data set is learned: the defaults that a preset starts from.
 
-`full` is the paper's own protocol where the paper has one. The others are cut down for two CPU cores, and say how.
+`full` is the paper's own protocol where the paper has one. `online` presents every sample once. The others are cut down
+for two CPU cores, and say how.
 """
 
 from collections.abc import Mapping
@@ -11,17 +12,21 @@ DEFAULT_PROTOCOL = "full"
 # After short training a single snapshot swings by several points, so short protocols average many.
 _SMOOTHED = {"snapshots": 12, "snapshot_steps": 48, "bn_recalibration": True}
 
+_DIGITS = {
+    "model": "convnet",
+    "width": 32,
+    "epochs": 10,
+    "buffer_size": 100,
+    "batch_size": 16,
+    "sparsifier": {"stage_epochs": 1},
+}
+_ONLINE = {"epochs": 1, "sparsifier": {"stage_epochs": 1}}
+_DOMAINS = {"full": {**_DIGITS, "epochs": 5}, "online": {**_DIGITS, **_ONLINE}}
+
 PROTOCOLS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "digits": {
-        "full": {
-            "model": "convnet",
-            "width": 32,
-            "epochs": 10,
-            "buffer_size": 100,
-            "batch_size": 16,
-            "sparsifier": {"stage_epochs": 1},
-        },
-    },
+    "digits": {"full": _DIGITS, "online": {**_DIGITS, **_ONLINE}},
+    "permuted-digits": _DOMAINS,
+    "rotated-digits": _DOMAINS,
     "cifar10": {
         "full": {"model": "resnet18", "width": 64, "epochs": 50},
         # Minutes instead of hours: a narrow network, a tenth of the epochs, half of the images.
@@ -41,6 +46,8 @@ PROTOCOLS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "evaluation": _SMOOTHED,
             "sparsifier": {"stage_epochs": 1},
         },
+        # All images, once, through the narrow network.
+        "online": {"width": 20, "evaluation": _SMOOTHED, **_ONLINE},
         # For `make check-accuracy`: tells a broken learner from a good one.
         "check": {
             "width": 16,
@@ -53,8 +60,10 @@ PROTOCOLS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "tiny_imagenet": {
         "full": {"model": "resnet18", "width": 64, "epochs": 100},
         "reduced": {"width": 20, "epochs": 5, "evaluation": _SMOOTHED, "sparsifier": {"stage_epochs": 1}},
+        "online": {"width": 20, "evaluation": _SMOOTHED, **_ONLINE},
     },
     "folder": {
         "full": {"model": "resnet18", "width": 32, "epochs": 20},
+        "online": {"model": "resnet18", "width": 32, **_ONLINE},
     },
 }

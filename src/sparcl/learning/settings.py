@@ -23,7 +23,7 @@ from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
 from sparcl.methods import METHODS
 from sparcl.network import Backend
 from sparcl.sparsity import SPARSIFIERS, Sparsifier
-from sparcl.sparsity.sparcl import OFFICIAL_METHOD, OFFICIAL_OPTIONS, OFFICIAL_SETTINGS
+from sparcl.sparsity.sparcl import OFFICIAL_METHOD, OFFICIAL_OPTIONS, OFFICIAL_SETTINGS, OFFICIAL_TUNED
 
 Values = dict[str, Any]
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -38,6 +38,9 @@ class DataSettings(_Section):
     tasks: int | None = Field(None, ge=1, description="keep only the first tasks")
     classes_per_task: int | None = Field(None, ge=1, description="classes in each task, if not the data set's own")
     class_order: Literal["natural", "shuffled"] = Field("natural", description="shuffled: by the seed")
+    domains: Literal["permuted", "rotated"] | None = Field(
+        None, description="Domain-IL: every task has all classes, with pixels permuted or images rotated"
+    )
     images_per_task: int | None = Field(None, ge=1, description="keep only so many training images of each task")
     image_size: int | None = Field(None, ge=8, le=1024, description="side of the images read from folders")
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out of folders without a test set")
@@ -118,7 +121,8 @@ def resolve(given: Values) -> Settings:
     tuned: Values = method.tuned_for(dataset, buffer_size) if isinstance(buffer_size, int) else {}
     if sparsifier_values.get("preset") == "official":
         values = merge(OFFICIAL_SETTINGS, values)
-        tuned |= {key: value for key, value in OFFICIAL_METHOD.items() if key in method.hyperparameters()}
+        official = {**OFFICIAL_METHOD, **OFFICIAL_TUNED.get(method.name, {})}
+        tuned |= {key: value for key, value in official.items() if key in method.hyperparameters()}
         sparsifier_values = {**OFFICIAL_OPTIONS, **sparsifier_values}
     values["method"] = _check_named("method", method.hyperparameters(), {**tuned, **values["method"]})
     values["sparsifier"] = _check_named(
@@ -127,6 +131,11 @@ def resolve(given: Values) -> Settings:
         {"name": "none", **_for(sparsifier, protocols[protocol]), **sparsifier_values},
     )
     settings = _validate(Settings, values)
+    if settings.sparsifier.name != "none" and method.stays_dense_because:
+        raise SparclError(
+            f"{settings.sparsifier.name} cannot be put around {method.name}: {method.stays_dense_because}. "
+            "Leave the sparsifier out."
+        )
     if settings.sparsity > 0 and settings.sparsifier.name == "none":
         raise SparclError(f"sparsity={settings.sparsity} needs a sparsifier, for example sparsifier=sparcl.")
     choose("model", settings.model, MODELS)

@@ -3,7 +3,7 @@
     for each task:  begin_task
         for each epoch:
             for each batch:  method.step      (snapshot? checkpoint? asked to stop?)
-        evaluate, end_task
+        end_task, evaluate
 
 The position in these loops is data (`Position`), not a place in the program, so a run resumes anywhere between two
 steps and goes on bit for bit as if it had never stopped.
@@ -21,17 +21,15 @@ from sparcl.generators import Generators
 from sparcl.graph import build_model
 from sparcl.learning import checkpoints, state, tuning
 from sparcl.learning.costs import CountingWatcher
-from sparcl.learning.evaluation import Evaluator
+from sparcl.learning.evaluation import Accuracies, Evaluator, kinds
 from sparcl.learning.position import PhaseClock, Position
 from sparcl.learning.run_directory import MetricsLog, RunDirectory
 from sparcl.learning.settings import Settings
-from sparcl.methods import METHODS, Batch, Workplace
+from sparcl.methods import METHODS, Batch, TaskwiseRehearsal, Workplace
 from sparcl.metrics import AccuracyMatrix, mean_row, peak_memory_mb
 from sparcl.network import build_network, choose_backend
 from sparcl.network.native import NativeNetwork
 from sparcl.sparsity import SPARSIFIERS, Moment, Site
-
-RECALIBRATION_IMAGES = 500  # for methods that keep no samples: so many of the current task
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop, and its state is saved)
@@ -44,7 +42,7 @@ class Listener(Protocol):
     def noted(self, text: str) -> None: ...
     def started(self, total_steps: int, done_steps: int) -> None: ...
     def stepped(self, position: Position, loss: float) -> None: ...
-    def evaluated(self, position: Position, class_il: list[float], task_il: list[float]) -> None: ...
+    def evaluated(self, position: Position, accuracies: Accuracies) -> None: ...
 
 
 class Trainer:
@@ -53,14 +51,21 @@ class Trainer:
         self.directory = directory
         self.listener = listener
         self.generators = Generators(settings.seed)
+        method = METHODS[settings.method.name]
+        if stream.domains and "domain-il" not in method.scenarios:
+            raise SparclError(f"{method.name} needs tasks with classes of their own: it cannot learn {stream.name}.")
         graph = build_model(settings.model, stream.image_shape, stream.classes, settings.width)
         backend, self.backend_reason = choose_backend(settings.backend, graph, settings.sparsity > 0)
         # A run is stored with the backend it really uses: it must resume on the same one.
         self.settings = settings = settings.model_copy(update={"backend": backend})
         self.network = build_network(graph, self.generators["initialisation"], settings.threads, backend)
-        method = METHODS[settings.method.name]
         workplace = Workplace(
-            self.network, stream.augmentation, self.generators, settings.buffer_size, settings.replay_batch_size
+            self.network,
+            stream.augmentation,
+            self.generators,
+            settings.buffer_size,
+            settings.replay_batch_size,
+            len(stream.tasks),
         )
         self.method = method(workplace, settings.method.hyperparameters())
         self.tasks = (_union(stream),) if method.learns_all_tasks_at_once else stream.tasks
@@ -77,25 +82,24 @@ class Trainer:
         self.sparsifier = SPARSIFIERS[settings.sparsifier.name](site, settings.sparsifier.hyperparameters())
         self.watcher = CountingWatcher(self.sparsifier, self.network)
         self.method.watcher = self.watcher
-        self.evaluator = Evaluator(self.network, stream, settings.evaluation, self._poll)
+        self.evaluator = Evaluator(self.method, stream, settings.evaluation, self._poll)
         self._check_batch_sizes()
         self.position = Position()
         self.order: NDArray[np.int64] = np.empty(0, np.int64)
-        kinds = ["class_il", "task_il"]
+        measured = kinds(stream)
         if settings.evaluation.snapshots:
-            kinds += ["class_il_snapshots", "task_il_snapshots"]
-        self.accuracy = {kind: AccuracyMatrix(len(stream.tasks)) for kind in kinds}
+            measured += tuple(f"{kind}_snapshots" for kind in measured)
+        self.accuracy = {kind: AccuracyMatrix(len(stream.tasks)) for kind in measured}
         self.clock = PhaseClock()
         self._stop_requested = False
         self._last_checkpoint = time.monotonic()
 
     def _check_batch_sizes(self) -> None:
         """Batch statistics need more than one number a channel, which a single sample with 1x1 maps does not give."""
-        smallest = min(
-            self.settings.batch_size,
-            self.settings.replay_batch_size,
-            self.settings.buffer_size or self.settings.batch_size,
-        )
+        replayed = self.settings.buffer_size
+        if isinstance(self.method, TaskwiseRehearsal):
+            replayed //= len(self.stream.tasks)  # what the second task finds in the buffer
+        smallest = min(self.settings.batch_size, self.settings.replay_batch_size, replayed or self.settings.batch_size)
         tiny = [node.name for node in self.network.graph if node.op == "batch_norm" and node.shape[1:] == (1, 1)]
         if smallest == 1 and tiny:
             raise SparclError(
@@ -158,8 +162,11 @@ class Trainer:
                 break
             with self.clock.measure("train"):
                 self.train_step(task)
+        if not position.ended:
+            with self.clock.measure("train"):
+                self.method.end_task(task)
+            position.ended = True
         self._evaluate(task)
-        self.method.end_task(task)
         position.next_task()
         self._checkpoint()
 
@@ -176,7 +183,8 @@ class Trainer:
         images = self.stream.augmentation.train(
             task.train.images, task.train.positions[chosen], self.generators["augmentation"]
         )
-        batch = Batch(images, task.train.labels[chosen], task.index, task.classes, task.train, chosen)
+        progress = self._steps_done(task) / self._steps_of(task)
+        batch = Batch(images, task.train.labels[chosen], task.index, task.classes, task.train, chosen, progress)
         self.method.loss, self.method.replayed_images, self.watcher.batch = 0.0, [], len(batch)
         logits = self.method.step(batch)
         self.sparsifier.end_step(moment, batch, logits)
@@ -227,30 +235,29 @@ class Trainer:
         if self.position.begun or self.position.task:
             return
         with self.clock.measure("evaluate"):
-            class_il, task_il = self.evaluator.accuracies(self.stream.tasks, learned=0)
-        self.accuracy["class_il"].untrained[:] = class_il
-        self.accuracy["task_il"].untrained[:] = task_il
-        self.log.write("untrained", class_il=class_il, task_il=task_il)
+            rows = self.evaluator.accuracies(self.stream.tasks, learned=0)
+        for kind, row in rows.items():
+            self.accuracy[kind].untrained[:] = row
+        self.log.write("untrained", **rows)
 
     def _evaluate(self, task: Task) -> None:
         """Fill the matrices' row of this task; one task ahead is judged too, for forward transfer."""
         learned = task.index + 1
         with self.clock.measure("evaluate"):
-            class_il, task_il = self.evaluator.accuracies(self.stream.tasks[: learned + 1], learned)
-        rows = {"class_il": class_il, "task_il": task_il}
+            rows = self.evaluator.accuracies(self.stream.tasks[: learned + 1], learned)
+        self.listener.evaluated(self.position, {kind: row[:learned] for kind, row in rows.items()})
         if self.position.snapshots:
-            rows["class_il_snapshots"] = mean_row([row for row, _ in self.position.snapshots])
-            rows["task_il_snapshots"] = mean_row([row for _, row in self.position.snapshots])
+            for kind in kinds(self.stream):
+                rows[f"{kind}_snapshots"] = mean_row([snapshot[kind] for snapshot in self.position.snapshots])
         for kind, row in rows.items():
             self.accuracy[kind].rows[task.index, : len(row)] = row
         self.log.write("task", task=self.position.task, **rows)
-        self.listener.evaluated(self.position, class_il[:learned], task_il[:learned])
 
     def _snapshot_if_due(self, task: Task) -> None:
         """Snapshots are spread evenly over the last steps of a task; the last one is at its end."""
         steps = self._steps_of(task)
         wanted = min(self.settings.evaluation.snapshots, steps)
-        done = sum(self._steps_in(task, epoch) for epoch in range(self.position.epoch)) + self.position.step
+        done = self._steps_done(task)
         gap = max(1, min(self.settings.evaluation.snapshot_steps, steps) // max(wanted, 1))
         due = wanted - (steps - done + gap - 1) // gap
         if not done or len(self.position.snapshots) >= due:
@@ -258,17 +265,11 @@ class Trainer:
         with self.clock.measure("evaluate"):
             tasks, learned = self.stream.tasks[: task.index + 1], task.index + 1
             if self.settings.evaluation.bn_recalibration:
-                with self.evaluator.recalibrated(self._recalibration_images(task), self.settings.batch_size):
-                    row = self.evaluator.accuracies(tasks, learned)
+                with self.evaluator.recalibrated(self.method.recalibration_images(task), self.settings.batch_size):
+                    rows = self.evaluator.accuracies(tasks, learned)
             else:
-                row = self.evaluator.accuracies(tasks, learned)
-        self.position.snapshots.append(row)
-
-    def _recalibration_images(self, task: Task) -> NDArray[np.uint8]:
-        kept = self.method.recalibration_images()
-        if kept is not None:
-            return kept
-        return task.train.originals(slice(None, None, -(-len(task.train) // RECALIBRATION_IMAGES)))
+                rows = self.evaluator.accuracies(tasks, learned)
+        self.position.snapshots.append(rows)
 
     # Stopping and resuming
 
@@ -331,6 +332,9 @@ class Trainer:
 
     def _steps_in(self, task: Task, epoch: int) -> int:
         return self.batches(self.sparsifier.samples_in_epoch(task, epoch))
+
+    def _steps_done(self, task: Task) -> int:
+        return sum(self._steps_in(task, epoch) for epoch in range(self.position.epoch)) + self.position.step
 
     def _steps_of(self, task: Task) -> int:
         return sum(self._steps_in(task, epoch) for epoch in range(self.settings.epochs))

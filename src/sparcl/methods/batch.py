@@ -18,6 +18,7 @@ class Batch:
     classes: range  # of its task
     samples: Samples
     chosen: NDArray[np.int64]
+    progress: float = 0.0  # of the task's steps so many are done: from 0 to below 1
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -1,19 +1,23 @@
-"""The rehearsal buffer: a uniform random sample of everything presented so far, in bounded memory.
+"""Buffers of past samples, in bounded memory. Images are kept as they came, and are augmented anew at every read.
 
-Reservoir sampling (Vitter, 1985): the n-th presented sample enters with probability capacity / n, in the place of a
-random earlier one. Images are kept as they came, un-augmented, and are augmented anew at every read.
+ReservoirBuffer   a uniform random sample of everything presented so far (Vitter, 1985): the n-th presented sample
+                  enters with probability capacity / n, in the place of a random earlier one
+TaskwiseBuffer    filled when a task ends, with the samples that a method chooses
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.data import Augmentation
+from sparcl.data import Augmentation, Samples
 from sparcl.generators import Generators
 from sparcl.methods.batch import Batch
 from sparcl.network import Logits
+
+_CONTENTS = ("images", "labels", "tasks", "logits")
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,9 @@ class Replay:
     logits: Logits
 
 
-class ReservoirBuffer:
+class Buffer(ABC):
+    """What all buffers share: the memory, drawing from it, and its state."""
+
     def __init__(
         self,
         capacity: int,
@@ -37,7 +43,6 @@ class ReservoirBuffer:
         keep_logits: bool,
     ) -> None:
         self.capacity = capacity
-        self.seen = 0
         self.resting = False  # still collects, but is not rehearsed from
         self.images = np.zeros((capacity, *image_shape), np.uint8)
         self.labels = np.zeros(capacity, np.int64)
@@ -47,12 +52,41 @@ class ReservoirBuffer:
         self._augmentation = augmentation
         self._generators = generators
 
-    def __len__(self) -> int:
-        return min(self.seen, self.capacity)
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     def __bool__(self) -> bool:
         """Whether there is something to rehearse."""
         return len(self) > 0 and not self.resting
+
+    def draw(self, count: int, generator: np.random.Generator | None = None) -> Replay:
+        """A random selection without repetition, of at most `count` samples.
+
+        A draw for another purpose than training brings its own generator, so that training's draws stay the same.
+        """
+        chosen = (generator or self._generators["replay"]).choice(len(self), min(count, len(self)), replace=False)
+        augmenting = generator or self._generators["replay_augmentation"]
+        images = self._augmentation.train(self.images, chosen, augmenting)
+        return Replay(images, self.labels[chosen], self.tasks[chosen], self.logits[chosen])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        filled = slice(len(self))
+        return {name: getattr(self, name)[filled] for name in _CONTENTS}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        for name in _CONTENTS:
+            if len(state[name]) != len(self):
+                raise ValueError("the buffer does not hold what it should")
+            getattr(self, name)[: len(self)] = state[name]
+        if (self.labels < 0).any() or (self.labels >= self._classes).any():
+            raise ValueError("the buffer holds labels that the stream does not have")
+
+
+class ReservoirBuffer(Buffer):
+    seen = 0  # samples presented so far
+
+    def __len__(self) -> int:
+        return min(self.seen, self.capacity)
 
     def add(self, batch: Batch, logits: Logits | None = None) -> None:
         """Present a batch's samples, with the logits of their training forward where the buffer keeps logits."""
@@ -70,31 +104,47 @@ class ReservoirBuffer:
                 if logits is not None:
                     self.logits[slot] = logits[sample]
 
-    def draw(self, count: int, generator: np.random.Generator | None = None) -> Replay:
-        """A random selection without repetition, of at most `count` samples.
-
-        A draw for another purpose than training brings its own generator, so that training's draws stay the same.
-        """
-        chosen = (generator or self._generators["replay"]).choice(len(self), min(count, len(self)), replace=False)
-        augmenting = generator or self._generators["replay_augmentation"]
-        images = self._augmentation.train(self.images, chosen, augmenting)
-        return Replay(images, self.labels[chosen], self.tasks[chosen], self.logits[chosen])
-
     def state(self) -> dict[str, NDArray[Any]]:
-        filled = slice(len(self))
-        return {
-            "images": self.images[filled],
-            "labels": self.labels[filled],
-            "tasks": self.tasks[filled],
-            "logits": self.logits[filled],
-            "seen": np.array([self.seen]),
-        }
+        return super().state() | {"seen": np.array([self.seen])}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self.seen = int(state["seen"][0])
-        if len(state["labels"]) != len(self) or not 0 <= self.seen < 2**53:
-            raise ValueError("the buffer does not hold what it should")
-        for name in ("images", "labels", "tasks", "logits"):
-            getattr(self, name)[: len(self)] = state[name]
-        if (self.labels < 0).any() or (self.labels >= self._classes).any():
-            raise ValueError("the buffer holds labels that the stream does not have")
+        if not 0 <= self.seen < 2**53:
+            raise ValueError("the buffer has seen an impossible number of samples")
+        super().restore(state)
+
+
+class TaskwiseBuffer(Buffer):
+    filled = 0
+
+    def __len__(self) -> int:
+        return self.filled
+
+    def append(self, samples: Samples, task: int, logits: Logits | None = None) -> None:
+        """Put samples behind those that are there, with their logits where the buffer keeps logits."""
+        new = slice(self.filled, self.filled + len(samples))
+        if new.stop > self.capacity:
+            raise ValueError(f"{new.stop} samples do not fit into a buffer of {self.capacity}")
+        self.images[new] = samples.originals(slice(None))
+        self.labels[new], self.tasks[new] = samples.labels, task
+        if logits is not None:
+            self.logits[new] = logits
+        self.filled = new.stop
+
+    def keep_first(self, count: int, groups: NDArray[np.int64]) -> None:
+        """Of each group of samples (its task, its class) keep the first `count`, in the order in which they came."""
+        groups = groups[: self.filled]
+        first = [np.flatnonzero(groups == group)[:count] for group in np.unique(groups)]
+        kept = np.sort(np.concatenate([np.empty(0, np.int64), *first]))
+        for name in _CONTENTS:
+            getattr(self, name)[: len(kept)] = getattr(self, name)[kept]
+        self.filled = len(kept)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return super().state() | {"filled": np.array([self.filled])}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self.filled = int(state["filled"][0])
+        if not 0 <= self.filled <= self.capacity:
+            raise ValueError("the buffer holds more than it can")
+        super().restore(state)

@@ -14,6 +14,7 @@ class DarkExperienceReplay(Rehearsal, name="der"):
 
     alpha: NotNegative = 0.3
 
+    reference = "Buzzega et al., 2020"
     keeps_logits: ClassVar[bool] = True
     tuned = {
         "cifar10": {200: {"alpha": 0.3}, 500: {"alpha": 0.3}},

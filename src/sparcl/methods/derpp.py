@@ -15,6 +15,7 @@ class DarkExperienceReplayPlusPlus(Rehearsal, name="derpp"):
     alpha: NotNegative = 0.1
     beta: NotNegative = 0.5
 
+    reference = "Buzzega et al., 2020"
     keeps_logits: ClassVar[bool] = True
     replay_passes: ClassVar[int] = 2
     tuned = {

@@ -14,6 +14,7 @@ class ExperienceReplay(Rehearsal, name="er"):
 
     learning_rate: Positive = 0.1
 
+    reference = "Rolnick et al., 2019; Riemer et al., 2019"
     tuned = {
         "cifar10": {200: {"learning_rate": 0.1}, 500: {"learning_rate": 0.1}},
         "tiny_imagenet": {200: {"learning_rate": 0.1}, 500: {"learning_rate": 0.03}},

@@ -76,6 +76,54 @@ def logit_mse(targets: Logits) -> Loss:
     return Loss(evaluate)
 
 
+def distillation(old_logits: Logits, classes: range, temperature: float) -> Loss:
+    """Mean over the samples of the cross-entropy between softened outputs, old and new, over some of the classes."""
+    chosen = slice(classes.start, classes.stop)
+    targets = np.exp(log_softmax(old_logits[:, chosen] / temperature))
+
+    def evaluate(logits: Logits) -> tuple[float, Logits]:
+        log_probabilities = log_softmax(logits[:, chosen] / temperature)
+        gradient = np.zeros_like(logits)
+        gradient[:, chosen] = (np.exp(log_probabilities) - targets) / (temperature * len(logits))
+        return -float((targets * log_probabilities).sum(axis=1).mean()), gradient
+
+    return Loss(evaluate)
+
+
+def sigmoid_cross_entropy(targets: Logits) -> Loss:
+    """Mean over samples and the first classes of the binary cross-entropy; `targets` has a column for each of these."""
+
+    def evaluate(logits: Logits) -> tuple[float, Logits]:
+        z = logits[:, : targets.shape[1]]
+        gradient = np.zeros_like(logits)
+        gradient[:, : targets.shape[1]] = (sigmoid(z) - targets) / targets.size
+        # log(1 + e^z) - z t, written so that nothing overflows
+        values = np.maximum(z, 0) - z * targets + np.log1p(np.exp(-np.abs(z)))
+        return float(values.mean()), gradient
+
+    return Loss(evaluate)
+
+
+def softmax_distance(old_logits: Logits) -> Loss:
+    """Mean over the samples of the L2 distance between the probabilities now and those of remembered logits."""
+    targets = np.exp(log_softmax(old_logits))
+
+    def evaluate(logits: Logits) -> tuple[float, Logits]:
+        probabilities = np.exp(log_softmax(logits))
+        difference = probabilities - targets
+        distances = np.sqrt((difference * difference).sum(axis=1, keepdims=True))
+        # Where nothing differs the distance has no derivative, and there is nothing to be changed.
+        direction = difference / np.where(distances > 0, distances, 1) / len(logits)
+        along = (probabilities * direction).sum(axis=1, keepdims=True)
+        return float(distances.mean()), probabilities * (direction - along)
+
+    return Loss(evaluate)
+
+
+def sigmoid(logits: Logits) -> Logits:
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * logits)))
+
+
 def joined(*parts: tuple[int, Loss]) -> Loss:
     """One mean loss over a batch whose parts have losses of their own: (samples, loss) of each part, in order."""
 

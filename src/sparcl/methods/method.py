@@ -10,21 +10,23 @@ A method is a class with a name, its hyper-parameters as annotated attributes, a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.data import Augmentation, Task
+from sparcl.data import Augmentation, Samples, Task
 from sparcl.generators import Generators
 from sparcl.methods.batch import Batch
 from sparcl.methods.losses import Loss, cross_entropy
-from sparcl.network import Logits, Network, Sgd
+from sparcl.network import Images, Logits, Network, Sgd
 from sparcl.options import NotNegative, Positive, declared_options, set_options
 
 METHODS: dict[str, type["Method"]] = {}
+COMPUTED_AT_ONCE = 32  # images
+RECALIBRATION_IMAGES = 500  # for methods that keep no samples: so many of the current task
 
 
 class GradientWatcher:
@@ -40,6 +42,9 @@ class GradientWatcher:
     def before_update(self) -> None:
         """All gradients of the step are there and are about to be applied."""
 
+    def extra_pass(self, samples: int, network: Network, backward: bool) -> None:
+        """A method has sent so many samples through a network for another purpose than to learn from them."""
+
 
 @dataclass(frozen=True)
 class Workplace:
@@ -50,6 +55,11 @@ class Workplace:
     generators: Generators
     buffer_size: int
     replay_batch_size: int
+    tasks: int = 1  # how many the stream has
+
+
+Scenario = Literal["class-il", "task-il", "domain-il"]
+Family = Literal["bound", "regularisation", "rehearsal", "architecture", ""]
 
 
 class Method(ABC):
@@ -61,8 +71,19 @@ class Method(ABC):
 
     #: Hyper-parameters found best, by data set and buffer size; the nearest size given is taken.
     tuned: ClassVar[Mapping[str, Mapping[int, Mapping[str, float]]]] = {}
+    #: What kind of method it is, and where it was published.
+    family: ClassVar[Family] = ""
+    reference: ClassVar[str] = ""
+    #: Where it can be used: told nothing, told the task at the test, tasks that share their classes.
+    scenarios: ClassVar[tuple[Scenario, ...]] = ("class-il", "task-il", "domain-il")
+    #: Why no sparsifier can be put around it; empty if any can.
+    stays_dense_because: ClassVar[str] = ""
     #: Replayed batches that one step learns from, to know the cost beforehand.
     replay_passes: ClassVar[int] = 0
+    #: Forward passes of an old network over all that a step learns from, from the second task on.
+    old_network_passes: ClassVar[int] = 0
+    #: Passes over the task's samples when it ends: 1 for a forward, 3 with its backward.
+    closing_passes: ClassVar[int] = 0
     #: True for a method that gets the data of all tasks at once.
     learns_all_tasks_at_once: ClassVar[bool] = False
 
@@ -92,29 +113,44 @@ class Method(ABC):
         self.optimizer = self._new_optimizer()
 
     def end_task(self, task: Task) -> None:  # noqa: B027 (most methods do nothing here)
-        """Called after the last step of a task."""
+        """Called after the last step of a task, before it is evaluated."""
 
-    def descend(self, images: NDArray[np.float32], loss: Loss) -> Logits:
-        """One forward and backward pass in training mode; gradients add up until `update`."""
-        logits, context = self.network.forward(images)
+    def descend(self, images: NDArray[np.float32], loss: Loss, train: bool = True) -> Logits:
+        """One forward and backward pass; gradients add up until `update`. `train`: normalise with batch statistics."""
+        logits, context = self.network.forward(images, train=train)
         value, d_logits = loss(logits)
         self.network.backward(context, d_logits, self.watcher.dense_gradients())
         self.watcher.after_backward(len(images), any(images is drawn for drawn in self.replayed_images))
         self.loss += value
         return logits
 
-    def update(self) -> None:
-        """One step of gradient descent."""
+    def update(self, trainable: NDArray[np.bool_] | None = None) -> None:
+        """One step of gradient descent; of all numbers, or only of those marked in a mask over the flat values."""
         self.watcher.before_update()
-        self.optimizer.step()
+        self.optimizer.step(trainable)
+
+    def compute(self, function: Callable[[Images], NDArray[Any]], samples: Samples) -> NDArray[Any]:
+        """What the network gives (its `predict`, its `features`) for un-augmented samples."""
+        parts = []
+        for start in range(0, len(samples), COMPUTED_AT_ONCE):
+            positions = samples.positions[start : start + COMPUTED_AT_ONCE]
+            parts.append(function(self.workplace.augmentation.test(samples.images, positions)))
+        return np.concatenate(parts)
 
     def classification_loss(self, batch: Batch) -> Loss:
         """Cross-entropy on the batch: over all classes, or with `single_head` over those of its task only."""
         return cross_entropy(batch.labels, batch.classes if self.single_head else None)
 
-    def recalibration_images(self) -> NDArray[np.uint8] | None:
-        """Un-augmented images from which batch statistics may be re-estimated; None if the method keeps none."""
-        return None
+    def begin_evaluation(self, newest: Task | None) -> None:  # noqa: B027 (most methods do nothing here)
+        """Called before predictions are asked for, at a task's end or during it; `newest` has been learned last."""
+
+    def predict(self, images: Images, task: Task) -> Logits:
+        """What the evaluation judges. Only a method for Task-IL alone may look at the task."""
+        return self.network.predict(images)
+
+    def recalibration_images(self, task: Task) -> NDArray[np.uint8]:
+        """Un-augmented images from which batch statistics may be re-estimated while a task is learned."""
+        return task.train.originals(slice(None, None, -(-len(task.train) // RECALIBRATION_IMAGES)))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Every array that a resumed run needs beside the network's own."""

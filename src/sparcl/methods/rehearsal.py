@@ -1,30 +1,36 @@
 """Methods that rehearse: a buffer of past samples, and drawing from it."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.data import Task
-from sparcl.methods.buffer import Replay, ReservoirBuffer
+from sparcl.data import Samples, Task
+from sparcl.errors import SparclError
+from sparcl.methods.buffer import Buffer, Replay, ReservoirBuffer, TaskwiseBuffer
 from sparcl.methods.method import Method, Workplace
 from sparcl.options import AtLeastOne
 
+_Buffer = TypeVar("_Buffer", bound=Buffer)
 
-class Rehearsal(Method):
+
+class WithBuffer(Method, Generic[_Buffer]):
     """Gives a method `self.buffer` (false while empty) and `self.replay()`."""
 
     replay_from_task: AtLeastOne = 1
 
+    family = "rehearsal"
     replay_passes: ClassVar[int] = 1
-    #: True if the buffer also keeps the logits of the training forward.
+    #: True if the buffer also keeps logits.
     keeps_logits: ClassVar[bool] = False
+    #: True if the buffer is filled when a task ends, so that the first task has nothing to rehearse.
+    fills_at_task_end: ClassVar[bool] = False
 
-    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
+    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any], kind: type[_Buffer]) -> None:
         super().__init__(workplace, hyperparameters)
         graph = workplace.network.graph
-        self.buffer = ReservoirBuffer(
+        self.buffer = kind(
             workplace.buffer_size,
             graph.input_shape,
             graph.classes,
@@ -46,8 +52,8 @@ class Rehearsal(Method):
     def _rest_until_wanted(self, task: int) -> None:
         self.buffer.resting = task + 1 < self.replay_from_task
 
-    def recalibration_images(self) -> NDArray[np.uint8] | None:
-        return self.buffer.images[: len(self.buffer)] if len(self.buffer) else None
+    def recalibration_images(self, task: Task) -> NDArray[np.uint8]:
+        return self.buffer.images[: len(self.buffer)] if len(self.buffer) else super().recalibration_images(task)
 
     def state(self) -> dict[str, NDArray[Any]]:
         return super().state() | {f"buffer.{key}": value for key, value in self.buffer.state().items()}
@@ -57,3 +63,39 @@ class Rehearsal(Method):
         self._rest_until_wanted(task)
         prefix = "buffer."
         self.buffer.restore({key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)})
+
+
+class Rehearsal(WithBuffer[ReservoirBuffer]):
+    """With a reservoir: present it every batch after its step, with `self.buffer.add(batch)`."""
+
+    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
+        super().__init__(workplace, hyperparameters, ReservoirBuffer)
+
+
+class TaskwiseRehearsal(WithBuffer[TaskwiseBuffer]):
+    """With a buffer that the method fills in `end_task`."""
+
+    fills_at_task_end: ClassVar[bool] = True
+
+    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
+        super().__init__(workplace, hyperparameters, TaskwiseBuffer)
+        if 0 < workplace.buffer_size < workplace.tasks:
+            raise SparclError(
+                f"{self.name} keeps samples of each task: {workplace.buffer_size} are too few for {workplace.tasks} "
+                f"tasks. Set buffer_size to at least {workplace.tasks}, or to 0 to rehearse nothing."
+            )
+
+    def random_samples(self, task: Task, count: int) -> Samples:
+        """Some of the task's training samples, chosen at random."""
+        chosen = self.workplace.generators["exemplars"].choice(
+            len(task.train), min(count, len(task.train)), replace=False
+        )
+        return task.train.select(chosen)
+
+    def recalibration_images(self, task: Task) -> NDArray[np.uint8]:
+        """The buffer holds only past tasks: the current one joins with as many images as each of them has."""
+        if not len(self.buffer):
+            return super().recalibration_images(task)
+        share = len(self.buffer) // len(np.unique(self.buffer.tasks[: len(self.buffer)]))
+        current = task.train.originals(slice(None, None, max(1, len(task.train) // share)))
+        return np.concatenate([self.buffer.images[: len(self.buffer)], current[:share]])

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Row = list[float | None]  # the accuracy on each task; None: the method cannot say
+
 
 @dataclass
 class AccuracyMatrix:
@@ -80,9 +82,9 @@ def class_il_and_task_il(
     return 100 * float(class_il.mean()), 100 * float(task_il.mean())
 
 
-def mean_row(rows: Sequence[Sequence[float]]) -> list[float]:
+def mean_row(rows: Sequence[Row]) -> Row:
     """The mean of several evaluations of the same tasks."""
-    return [float(value) for value in np.mean(np.array(rows), axis=0)]
+    return [_number(value) for value in np.mean(np.array(rows, dtype=np.float64), axis=0)]
 
 
 def _number(value: np.floating) -> float | None:

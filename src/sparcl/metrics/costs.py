@@ -9,6 +9,7 @@ that are updated:
     backward weight   updated weights       the gradient of the weights
     refresh           active - updated      what an iteration needs more that chooses anew which weights are updated
     importance        3 x active            extra passes that decide which weights stay
+    extra             1 or 3 x active       passes of a method beside training: an old network's, a Fisher information's
 
 Two conventions read the same counts. `paper`: the three phases of the current batch, of a replayed batch only the
 forward. `full`: everything. Counts are integers, so sums do not depend on their order and survive a checkpoint exactly.
@@ -22,7 +23,7 @@ Convention = Literal["paper", "full"]
 Weights = Mapping[str, int]  # how many weights of each masked layer; a layer that is not named uses all of its own
 
 PAPER_PHASES = ("forward", "backward_data", "backward_weight", "replay_forward")
-PHASES = (*PAPER_PHASES, "replay_backward_data", "replay_backward_weight", "refresh", "importance")
+PHASES = (*PAPER_PHASES, "replay_backward_data", "replay_backward_weight", "refresh", "importance", "extra")
 COUNTED: Mapping[Convention, Sequence[str]] = {"paper": PAPER_PHASES, "full": PHASES}
 
 BYTES_PER_NUMBER = 4
@@ -106,6 +107,12 @@ class CostCounter:
         for place, layer in enumerate(self.network.layers):
             used = active.get(layer.name, layer.weights)
             self.flops["importance"][place] += 3 * 2 * samples * layer.positions * used
+
+    def count_extra_pass(self, samples: int, active: Weights, backward: bool) -> None:
+        """A pass from which nothing is learned at once: of an old network, or to find out something about the new."""
+        for place, layer in enumerate(self.network.layers):
+            used = active.get(layer.name, layer.weights)
+            self.flops["extra"][place] += (3 if backward else 1) * 2 * samples * layer.positions * used
 
     def total(self, convention: Convention) -> int:
         return sum(sum(self.flops[phase]) for phase in COUNTED[convention])

@@ -39,6 +39,9 @@ class TrainingPlan:
     replay_batch: int = 0
     current_passes: int = 1  # of the current batch in one step
     replay_passes: int = 0  # replayed batches in one step
+    replay_from_task: int = 1  # the first task that rehearses, counted from 1
+    old_network_passes: int = 0  # forward passes of an old network over all samples of a step, from the second task on
+    closing_passes: int = 0  # over a task's samples when it ends: 1 for a forward, 3 with its backward
     sparsity: float = 0.0
     adjusts_mask: bool = False  # TDM: after every stage but the last; otherwise the mask stays as it is
     inter_task_growth: float = 0.01  # p_inter: so much denser is the first stage of every task but the first
@@ -64,6 +67,7 @@ class TrainingPlan:
                 grown = self.adjusts_mask and task > 0 and number == 0
                 stage = Stage(
                     plan=self,
+                    task=task,
                     first_step=step,
                     samples=self.removal.remaining(samples, number) if self.removal else samples,
                     epochs=min(self.stage_epochs, self.epochs - number * self.stage_epochs),
@@ -78,6 +82,7 @@ class TrainingPlan:
 @dataclass(frozen=True)
 class Stage:
     plan: TrainingPlan
+    task: int
     first_step: int  # of the run
     samples: int  # presented in each epoch
     epochs: int
@@ -100,6 +105,10 @@ class Stage:
         left = self.samples - place * self.plan.batch
         return left if place == self.steps_per_epoch - 1 else self.plan.batch
 
+    @property
+    def replay_passes(self) -> int:
+        return self.plan.replay_passes if self.task + 1 >= self.plan.replay_from_task else 0
+
     def replay_at(self, step: int) -> int:
         """Samples in each replayed batch; the buffer is empty at the first step of the run and then fills."""
         return min(self.plan.replay_batch, (self.first_step + step) * self.plan.batch)
@@ -112,8 +121,8 @@ class Stage:
     def importance_batches(self) -> int:
         """Of each of the terms: the current task, and the buffer if there is one."""
         plan = self.plan
-        passes = self.steps * (plan.current_passes + plan.replay_passes)
-        terms = 2 if plan.replay_passes else 1
+        passes = self.steps * (plan.current_passes + self.replay_passes)
+        terms = 2 if self.replay_passes else 1
         return capped_importance_batches(plan.importance_batches, passes, terms) if self.mask_adjusted else 0
 
 
@@ -134,13 +143,18 @@ def count_plan(network: NetworkCost, plan: TrainingPlan) -> CostCounter:
         # The refreshing steps are counted apart from the others: they cost more.
         for replay, passes, samples, sizes in (
             (False, plan.current_passes, current, map(stage.batch_at, refresh_steps)),
-            (True, plan.replay_passes, replayed, map(stage.replay_at, refresh_steps)),
+            (True, stage.replay_passes, replayed, map(stage.replay_at, refresh_steps)),
         ):
             refreshing = sum(sizes)
             counter.count_pass(passes * (samples - refreshing), active, updated, replay=replay)
             counter.count_pass(passes * refreshing, active, updated, replay=replay, refresh=True)
         batches = stage.importance_batches()
         counter.count_importance_pass(batches * min(plan.batch, stage.samples), active)
-        if plan.replay_passes:
+        if stage.replay_passes:
             counter.count_importance_pass(batches * plan.replay_batch, active)
+        if stage.task:
+            seen = plan.current_passes * current + stage.replay_passes * replayed
+            counter.count_extra_pass(plan.old_network_passes * seen, active, backward=False)
+    for samples in plan.samples:
+        counter.count_extra_pass(plan.closing_passes * samples, network.kept(plan.sparsity), backward=False)
     return counter

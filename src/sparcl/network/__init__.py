@@ -1,14 +1,17 @@
 """Networks that compute: the protocol, the parameters, the optimizer, and the backends."""
 
 from sparcl.network.backend import Backend, build_network, choose_backend
+from sparcl.network.frozen import FrozenNetwork
 from sparcl.network.optimizer import Sgd
 from sparcl.network.parameters import FlatStore, Parameters
-from sparcl.network.protocol import Context, Images, Logits, Network
+from sparcl.network.protocol import Context, Features, Images, Logits, Network
 
 __all__ = [
     "Backend",
     "Context",
+    "Features",
     "FlatStore",
+    "FrozenNetwork",
     "Images",
     "Logits",
     "Network",

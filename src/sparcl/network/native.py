@@ -16,7 +16,7 @@ from sparcl import _engine
 from sparcl.compiler import Plan, PlanStep, compile_graph
 from sparcl.graph import Graph, ParameterSpec
 from sparcl.network.parameters import Index, Parameters
-from sparcl.network.protocol import BATCH_NORM_MOMENTUM, Images, Logits
+from sparcl.network.protocol import BATCH_NORM_MOMENTUM, Features, Images, Logits
 
 
 @dataclass(eq=False)
@@ -51,6 +51,7 @@ class NativeNetwork:
         self.engine = _engine.Engine()
         self._lanes = _engine.lanes()
         self._programs: dict[tuple[int, bool], CompiledPlan] = {}
+        self._feature_programs: dict[int, CompiledPlan] = {}
         self._free: list[tuple[int, _engine.Arena]] = []
         self._layout = -1
         self._bound: dict[str, Index | None] = {}  # the positions each convolution was last sorted for
@@ -105,18 +106,31 @@ class NativeNetwork:
         context.release()
 
     def predict(self, images: Images) -> Logits:
-        program = self.program(len(images), backward=False)
+        return self._infer(self.program(len(images), backward=False), images)
+
+    def features(self, images: Images) -> Features:
+        if len(images) not in self._feature_programs:
+            self._bind()
+            plan = compile_graph(self.graph.without_classifier(), len(images), self._lanes, backward=False)
+            self._feature_programs[len(images)] = CompiledPlan(plan, self.compile(plan))
+        return self._infer(self._feature_programs[len(images)], images)
+
+    def twin(self, parameters: Parameters) -> "NativeNetwork":
+        return NativeNetwork(self.graph, parameters)
+
+    def _infer(self, program: CompiledPlan, images: Images) -> NDArray[Any]:
         arena = self.take(program.plan.arena)
-        logits = self._run(program, arena, images, train=False, momentum=0.0)
+        output = self._run(program, arena, images, train=False, momentum=0.0)
         self.give_back(arena, program.plan.arena)
-        return logits
+        return output
 
     def _run(
         self, program: CompiledPlan, arena: _engine.Arena | None, images: Images, train: bool, momentum: float
     ) -> Logits:
         assert arena is not None
         self._bind()
-        logits = np.empty((len(images), self.graph.classes), np.float32)
+        outputs = program.plan.extents[program.plan.steps[program.plan.forward_steps - 1].a].channels
+        logits = np.empty((len(images), outputs), np.float32)
         program.compiled.forward(
             arena,
             np.ascontiguousarray(images, np.float32),

@@ -10,6 +10,7 @@ value: a weight that was just grown is zero and active.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from sparcl.graph import Graph, ParameterSpec
 
 Index = NDArray[np.int32]  # sorted positions
+Scores = NDArray[np.floating]
 
 
 def find(wanted: Index, index: Index) -> tuple[NDArray[np.bool_], Index]:
@@ -27,6 +29,29 @@ def find(wanted: Index, index: Index) -> tuple[NDArray[np.bool_], Index]:
     place_of[index] = np.arange(len(index), dtype=np.int32)
     places = place_of[wanted]
     return places >= 0, places
+
+
+def places_that_stayed(before: Mapping[str, Index], after: Mapping[str, Index]) -> dict[str, tuple[Index, Index]]:
+    """Of every sparse weight whose positions have changed: at which places the kept ones are, and were."""
+    stayed = {}
+    for name in before.keys() & after.keys():
+        if before[name] is not after[name]:
+            kept, places = find(after[name], before[name])
+            stayed[name] = np.flatnonzero(kept).astype(np.int32), places[kept]
+    return stayed
+
+
+def best(scores: Scores, count: int) -> Index:
+    """The sorted places of the `count` highest scores."""
+    if not 0 <= count <= len(scores):
+        raise ValueError(f"{count} of {len(scores)} positions cannot be kept")
+    if count == 0:
+        return np.zeros(0, np.int32)
+    scores = np.where(np.isnan(scores), -np.inf, scores)  # what cannot be compared is the worst
+    least = np.partition(scores, len(scores) - count)[len(scores) - count]  # of those that are kept
+    better = np.flatnonzero(scores > least)
+    equal = np.flatnonzero(scores == least)[: count - len(better)]
+    return np.sort(np.concatenate([better, equal])).astype(np.int32)
 
 
 class FlatStore:
@@ -67,11 +92,15 @@ class FlatStore:
         full[self.index[name]] = self[name]
         return full.reshape(self.specs[name].shape)
 
-    def moved_to(self, index: Mapping[str, Index], stayed: Mapping[str, tuple[Index, Index]]) -> "FlatStore":
+    def moved_to(
+        self, index: Mapping[str, Index], stayed: Mapping[str, tuple[Index, Index]] | None = None
+    ) -> "FlatStore":
         """The same numbers with other active positions: kept ones keep their value, new ones are zero.
 
-        `stayed` tells of each changed sparse weight at which places its kept positions are, and were.
+        `stayed` is what `places_that_stayed` tells, if somebody knows it already.
         """
+        if stayed is None:
+            stayed = places_that_stayed(self.index, index)
         moved = FlatStore(list(self.specs.values()), self.flat.dtype, index)
         for name in self:
             if name in stayed:
@@ -100,6 +129,26 @@ class Parameters:
             if name.endswith("running_var"):
                 self.statistics[name][...] = 1.0
 
+    def copy(self) -> "Parameters":
+        """The same values, statistics and active positions, in memory of their own; no gradients."""
+        twin = object.__new__(Parameters)
+        twin.values = self.values.moved_to(self.index)
+        twin.gradients = FlatStore(list(self.values.specs.values()), self.values.flat.dtype, self.index)
+        twin.velocity = None
+        twin.statistics = self.statistics.moved_to({})
+        twin.updated = {}
+        twin.layout = 0
+        return twin
+
+    def add_gradients(self, flat: NDArray[Any]) -> None:
+        """Add gradients that no backward pass gave, except where weights get none at the moment."""
+        before = {name: self.gradients[name].copy() for name in self.updated}
+        self.gradients.flat += flat
+        for name, gradients in before.items():
+            chosen = self.updated[name]
+            gradients[chosen] = self.gradients[name][chosen]
+            self.gradients[name][...] = gradients
+
     @property
     def index(self) -> Mapping[str, Index]:
         """The active positions of every sparse weight."""
@@ -112,10 +161,7 @@ class Parameters:
             if len(positions) and (positions[0] < 0 or positions[-1] >= size or (np.diff(positions) <= 0).any()):
                 raise ValueError(f"the positions of {name} are not sorted, or outside of 0..{size - 1}")
         index = {**self.index, **{name: np.asarray(positions, np.int32) for name, positions in changes.items()}}
-        stayed = {}
-        for name in changes.keys() & self.index.keys():
-            kept, places = find(index[name], self.index[name])
-            stayed[name] = np.flatnonzero(kept).astype(np.int32), places[kept]
+        stayed = places_that_stayed(self.index, index)
         self.values = self.values.moved_to(index, stayed)
         self.gradients = self.gradients.moved_to(index, stayed)
         self.velocity = self.velocity.moved_to(index, stayed) if self.velocity is not None else None

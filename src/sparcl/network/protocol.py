@@ -11,6 +11,7 @@ from sparcl.network.parameters import Parameters
 
 Images = NDArray[np.float32]  # [batch, channels, height, width], normalised
 Logits = NDArray[Any]  # [batch, classes], float32 (float64 in the tests that compare gradients)
+Features = NDArray[Any]  # [batch, features], what goes into the classifier
 Context = Any  # what a backend remembers of a forward pass for its backward pass
 
 BATCH_NORM_MOMENTUM = 0.1
@@ -44,3 +45,9 @@ class Network(Protocol):
 
     def release_memory(self) -> None:
         """Give back what is kept for passes to come, because something else needs memory first."""
+
+    def features(self, images: Images) -> Features:
+        """What the classifier would get to see, with the running statistics, remembering nothing."""
+
+    def twin(self, parameters: Parameters) -> "Network":
+        """The same graph on the same backend with other numbers."""

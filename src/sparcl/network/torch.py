@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sparcl.graph import Graph, Node
 from sparcl.network.parameters import FlatStore, Index, Parameters
-from sparcl.network.protocol import BATCH_NORM_EPSILON, BATCH_NORM_MOMENTUM, Images, Logits
+from sparcl.network.protocol import BATCH_NORM_EPSILON, BATCH_NORM_MOMENTUM, Features, Images, Logits
 
 
 class TorchNetwork:
@@ -68,17 +68,26 @@ class TorchNetwork:
     def release_memory(self) -> None:
         """PyTorch keeps nothing."""
 
-    def _run(self, images: Images, train: bool, momentum: float) -> torch.Tensor:
+    def features(self, images: Images) -> Features:
+        with torch.no_grad():
+            made = self._run(images, train=False, momentum=0.0, graph=self.graph.without_classifier())
+            return np.asarray(made.numpy())
+
+    def twin(self, parameters: Parameters) -> "TorchNetwork":
+        return TorchNetwork(self.graph, parameters)
+
+    def _run(self, images: Images, train: bool, momentum: float, graph: Graph | None = None) -> torch.Tensor:
+        graph = graph or self.graph
         if self._layout != self.parameters.layout:
             self._bind()
         for weight in self._sparse.values():
             weight.fill()
         outputs: dict[str, torch.Tensor] = {}
         source = torch.from_numpy(images)
-        outputs[self.graph.nodes[0].name] = source.contiguous(memory_format=torch.channels_last)
-        for node in self.graph.nodes[1:]:
+        outputs[graph.nodes[0].name] = source.contiguous(memory_format=torch.channels_last)
+        for node in graph.nodes[1:]:
             outputs[node.name] = self._compute(node, [outputs[name] for name in node.inputs], train, momentum)
-        return outputs[self.graph.nodes[-1].name]
+        return outputs[graph.nodes[-1].name]
 
     def _compute(self, node: Node, inputs: list[torch.Tensor], train: bool, momentum: float) -> torch.Tensor:
         x = inputs[0]

@@ -14,11 +14,9 @@ from sparcl.learning.settings import Settings, fingerprint
 
 # Forward transfer is that of Task-IL: classes that were never seen are never predicted, so that of Class-IL would only
 # say how good chance is.
-HEADINGS = (
-    *("Class-IL", "Task-IL", "forgetting", "BWT", "FWT (Task-IL)", "Class-IL raw", "Task-IL raw"),
-    *("seconds", "MB"),
-)
-WHOLE_NUMBERS = ("seconds", "MB")
+CLASS_INCREMENTAL = ("Class-IL", "Task-IL", "forgetting", "BWT", "FWT (Task-IL)", "Class-IL raw", "Task-IL raw")
+DOMAIN_INCREMENTAL = ("Domain-IL", "forgetting", "BWT", "FWT (Domain-IL)", "Domain-IL raw")
+COSTS = ("seconds", "MB")
 
 
 @dataclass(frozen=True)
@@ -27,6 +25,13 @@ class Row:
     settings: Settings  # of the first run; the others differ in the seed
     seeds: tuple[int, ...]
     cells: dict[str, str]  # by heading
+
+
+def headings(rows: Sequence[Row]) -> list[str]:
+    """The columns that these rows need."""
+    wanted = {heading for row in rows for heading in row.cells}
+    accuracies = ("Class-IL", "Task-IL", "Domain-IL")  # these first
+    return [h for h in dict.fromkeys((*accuracies, *CLASS_INCREMENTAL, *DOMAIN_INCREMENTAL, *COSTS)) if h in wanted]
 
 
 def compare(directories: Sequence[RunDirectory], note: Callable[[str], None] = lambda _: None) -> list[Row]:
@@ -57,7 +62,7 @@ def compare(directories: Sequence[RunDirectory], note: Callable[[str], None] = l
 
 def _row(name: str, group: list[tuple[Settings, RunDirectory]]) -> Row:
     measured = [_measures(directory) for _, directory in group]
-    cells = {heading: _cell([run[heading] for run in measured], heading in WHOLE_NUMBERS) for heading in HEADINGS}
+    cells = {heading: _cell([run[heading] for run in measured], heading in COSTS) for heading in measured[0]}
     return Row(name, group[0][0], tuple(settings.seed for settings, _ in group), cells)
 
 
@@ -66,23 +71,35 @@ def _measures(directory: RunDirectory) -> dict[str, float | None]:
     result, costs = directory.result(), directory.costs()
     try:
         assert result is not None
-        class_il: dict[str, Any] = result.get("class_il_snapshots", result["class_il"])
-        task_il: dict[str, Any] = result.get("task_il_snapshots", result["task_il"])
-        measures = (
-            class_il["average"],
-            task_il["average"],
-            class_il["forgetting"],
-            class_il["bwt"],
-            result["task_il"]["fwt"],
-            result["class_il"]["average"],
-            result["task_il"]["average"],
-            sum(costs["seconds"].values()),
-            costs["peak_memory_mb"],
-        )
+        names = DOMAIN_INCREMENTAL if "domain_il" in result else CLASS_INCREMENTAL
+        accuracies = _domain_measures(result) if "domain_il" in result else _class_measures(result)
+        measures = (*accuracies, sum(costs["seconds"].values()), costs["peak_memory_mb"])
         numbers = [None if measure is None else float(measure) for measure in measures]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise SparclError(f"{directory.path}/result.json or costs.json is damaged ({error!r}).") from error
-    return dict(zip(HEADINGS, numbers, strict=True))
+    return dict(zip((*names, *COSTS), numbers, strict=True))
+
+
+def _class_measures(result: dict[str, Any]) -> tuple[float | None, ...]:
+    class_il = result.get("class_il_snapshots", result["class_il"])
+    task_il = result.get("task_il_snapshots", result["task_il"])
+    # What is forgotten is that of Class-IL; a method for Task-IL alone has only the other.
+    judged = task_il if class_il["average"] is None else class_il
+    return (
+        class_il["average"],
+        task_il["average"],
+        judged["forgetting"],
+        judged["bwt"],
+        result["task_il"]["fwt"],
+        result["class_il"]["average"],
+        result["task_il"]["average"],
+    )
+
+
+def _domain_measures(result: dict[str, Any]) -> tuple[float | None, ...]:
+    raw = result["domain_il"]
+    smooth = result.get("domain_il_snapshots", raw)
+    return smooth["average"], smooth["forgetting"], smooth["bwt"], raw["fwt"], raw["average"]
 
 
 def _names(all_settings: list[Settings]) -> list[str]:
@@ -128,12 +145,14 @@ def _cell(values: list[float | None], whole: bool) -> str:
 
 def markdown(rows: Sequence[Row], command: str) -> str:
     """The table with what is needed to make it again: protocol, seeds, date, command."""
+    columns = headings(rows)
     lines = [
-        "| run | buffer | seeds | " + " | ".join(HEADINGS) + " |",
-        "|---|---:|---:|" + "---:|" * len(HEADINGS),
+        "| run | buffer | seeds | " + " | ".join(columns) + " |",
+        "|---|---:|---:|" + "---:|" * len(columns),
     ]
     for row in rows:
-        cells = [row.name, str(row.settings.buffer_size), ", ".join(map(str, row.seeds)), *row.cells.values()]
+        cells = [row.name, str(row.settings.buffer_size), ", ".join(map(str, row.seeds))]
+        cells += [row.cells.get(column, "-") for column in columns]
         lines.append(f"| {' | '.join(cells)} |")
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     lines += ["", f"Protocol: {describe_protocol(rows)}.", "", f"Written on {today} by `{command}`."]

@@ -40,6 +40,7 @@ class GradientMasks:
         self.averages: dict[str, NDArray[Any]] = {}
         self.refreshing = False
         self._current: NDArray[Any] | None = None  # all gradients, after the passes over the current batch
+        self._replayed: NDArray[Any] | None = None  # what the passes over replayed batches added to them
 
     def counts(self) -> dict[str, int]:
         """How many weights of each layer are updated between refreshes."""
@@ -49,17 +50,23 @@ class GradientMasks:
     def begin_step(self) -> None:
         due = self.steps_since_refresh < 0 or self.steps_since_refresh >= self._interval
         self.refreshing = due or self.layout != self._parameters.layout
+        self.steps_since_refresh = 1 if self.refreshing else self.steps_since_refresh + 1
         if self.refreshing:
             self._parameters.updated = {}
-            self._current = None
+            self._current = self._replayed = None
 
     def after_backward(self, replayed: bool) -> None:
+        # Taken at once: a method may do what it likes with the gradients before it applies them.
         if self.refreshing and not replayed:
             self._current = self._parameters.gradients.flat.copy()
+        elif self.refreshing and self._current is not None:
+            self._replayed = self._parameters.gradients.flat - self._current
 
     def before_update(self) -> None:
-        """At a refresh: choose, and clear the gradients of the weights that were not chosen."""
-        self.steps_since_refresh += 1
+        """At a refresh: choose, and clear the gradients of the weights that were not chosen.
+
+        A method that updates twice in a step has its weights chosen at the first update.
+        """
         if not self.refreshing:
             return
         if self.layout != self._parameters.layout:
@@ -76,16 +83,16 @@ class GradientMasks:
             self._parameters.gradients.flat[where][outside] = 0.0
             self._parameters.updated[layer.name] = updated
         self.layout = self._parameters.layout
-        self.steps_since_refresh = 1
         self.refreshing = False
         self._current = None
 
     def _scores(self, where: slice) -> NDArray[Any]:
-        total = self._parameters.gradients.flat[where]
         if self._score == "magnitude" or self._current is None:
-            return np.asarray(np.abs(total))
-        current = self._current[where]
-        return np.asarray(self._alpha * np.abs(current) + self._beta * np.abs(total - current))
+            return np.asarray(np.abs(self._parameters.gradients.flat[where]))
+        current = self._alpha * np.abs(self._current[where])
+        if self._replayed is None:
+            return np.asarray(current)
+        return np.asarray(current + self._beta * np.abs(self._replayed[where]))
 
     def state(self) -> dict[str, NDArray[Any]]:
         # A layout is not comparable between processes; what matters is whether it has changed since the refresh.

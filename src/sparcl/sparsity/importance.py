@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.data import Samples, Task
-from sparcl.methods import Loss, Rehearsal, cross_entropy
+from sparcl.methods import Loss, WithBuffer, cross_entropy
 from sparcl.network import Images
 from sparcl.sparsity.sparsifier import Site
 
@@ -57,12 +57,12 @@ class Probe:
 
     def has_buffer(self) -> bool:
         method = self._site.method
-        return isinstance(method, Rehearsal) and len(method.buffer) > 0
+        return isinstance(method, WithBuffer) and len(method.buffer) > 0
 
     def buffer(self, batches: int) -> Iterator[tuple[Images, Loss]]:
         """Batches from the rehearsal buffer with plain cross-entropy; none for a method without one, or empty."""
         method = self._site.method
-        if not isinstance(method, Rehearsal) or not self.has_buffer():
+        if not isinstance(method, WithBuffer) or not self.has_buffer():
             return
         for _ in range(batches):
             drawn = method.buffer.draw(method.workplace.replay_batch_size, self._generator)

@@ -1,24 +1,10 @@
 """Choosing positions: keep the best, grow new ones. Counts are exact; ties go to the lower position."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparcl.network.parameters import Index
+from sparcl.network.parameters import Index, Scores, best
 
-Scores = NDArray[np.floating]
-
-
-def best(scores: Scores, count: int) -> Index:
-    """The sorted places of the `count` highest scores."""
-    if not 0 <= count <= len(scores):
-        raise ValueError(f"{count} of {len(scores)} positions cannot be kept")
-    if count == 0:
-        return np.zeros(0, np.int32)
-    scores = np.where(np.isnan(scores), -np.inf, scores)  # what cannot be compared is the worst
-    least = np.partition(scores, len(scores) - count)[len(scores) - count]  # of those that are kept
-    better = np.flatnonzero(scores > least)
-    equal = np.flatnonzero(scores == least)[: count - len(better)]
-    return np.sort(np.concatenate([better, equal])).astype(np.int32)
+__all__ = ["best", "grow_randomly", "random_mask", "shrink"]
 
 
 def random_mask(size: int, count: int, generator: np.random.Generator) -> Index:

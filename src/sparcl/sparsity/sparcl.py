@@ -39,7 +39,8 @@ OFFICIAL_OPTIONS: Mapping[str, Any] = {
     "removal_score": "forgetting_events",
     "gradient_score": "magnitude",
 }
-OFFICIAL_METHOD: Mapping[str, Any] = {"single_head": True, "replay_from_task": 2, "alpha": 0.1}
+OFFICIAL_METHOD: Mapping[str, Any] = {"single_head": True, "replay_from_task": 2}
+OFFICIAL_TUNED: Mapping[str, Mapping[str, Any]] = {"der": {"alpha": 0.1}, "derpp": {"alpha": 0.1}}
 OFFICIAL_SETTINGS: Mapping[str, Any] = {"drop_last": True}
 
 
