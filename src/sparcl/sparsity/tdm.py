@@ -42,7 +42,7 @@ class TaskAwareMasks:
         self._initial_mask = initial_mask
         self._probe = Probe(site)
         self._generator = site.generators["masks"]
-        self.born: dict[str, NDArray[np.int32]] = {}  # the adjustment at which each active weight was grown
+        self.born: dict[str, NDArray[np.int16]] = {}  # the adjustment at which each active weight was grown
         self.adjustments = 0
 
     def begin_run(self) -> None:
@@ -107,7 +107,7 @@ class TaskAwareMasks:
     def _set(self, index: dict[str, Index]) -> None:
         """Change the masks and remember when each weight was grown."""
         for name, positions in index.items():
-            born = np.full(len(positions), self.adjustments, np.int32)
+            born = np.full(len(positions), self.adjustments, np.int16)
             if name in self.born:
                 stayed, places = find(positions, self._parameters.index[name])
                 born[stayed] = self.born[name][places[stayed]]
