@@ -132,3 +132,5 @@ class LearnPruneShare(Partitioned, name="lps"):
         self.iteration = int(state["iteration"][0])
         prefix = "selected."
         self.selected = {int(key.removeprefix(prefix)): state[key] for key in state if key.startswith(prefix)}
+        if any(len(mask) != len(self._earlier_than(task)) for task, mask in self.selected.items()):
+            raise ValueError("the selection does not fit the weights")

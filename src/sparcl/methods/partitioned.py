@@ -139,4 +139,7 @@ class Partitioned(Method):
         self.owner.flat[...], self.stored[...] = state["owner"], state["stored"]
         finished = [int(key.removeprefix("norm_values.")) for key in state if key.startswith("norm_values.")]
         self.norms = {task: (state[f"norm_values.{task}"], state[f"norm_statistics.{task}"]) for task in finished}
+        shapes = (self.of_each_task.sum(),), self.network.parameters.statistics.flat.shape
+        if any((values.shape, statistics.shape) != shapes for values, statistics in self.norms.values()):
+            raise ValueError("the normalisation of a task does not fit the network")
         self._trainable, self._read = None, FREE
