@@ -2,11 +2,8 @@
 
 import json
 import math
-import signal
 import subprocess
 import sys
-import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -146,22 +143,26 @@ def test_every_benchmark_explains_itself(command):
     assert "Usage" in finished.stdout
 
 
+CTRL_C_IN_THE_THIRD_TURN = """
+import os, signal
+import sparcl.bench.timing as timing
+turns, turn = [], timing._turn
+def turn_with_ctrl_c(*arguments):
+    turns.append(arguments)
+    if len(turns) == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+    return turn(*arguments)
+timing._turn = turn_with_ctrl_c
+"""
+
+
 def test_ctrl_c_ends_a_benchmark_quietly():
-    command = [sys.executable, "-c", HIDE_TORCH, "bench", "train", *TINY, "--tune", "0", "--repeats", "100000000"]
     # Whoever runs the tests in the background makes their children ignore Ctrl-C; here it must be heard.
-    hear = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear)
-    try:
-        while process.poll() is None and "_engine" not in Path(f"/proc/{process.pid}/maps").read_text():
-            time.sleep(0.05)
-        time.sleep(3.0)  # the rest of the program must be loaded too
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 130
-    assert errors == ""
+    hear = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    start = ("-c", hear + CTRL_C_IN_THE_THIRD_TURN + HIDE_TORCH)
+    finished = sparcl("bench", "train", *TINY, "--tune", "0", "--repeats", "100000000", start=start)
+    assert finished.returncode == 130
+    assert finished.stderr == ""
 
 
 def test_inspect_prints_the_plan():

@@ -1,0 +1,10 @@
+# The instruction sets that kernels are compiled for, and the compiler options of each.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(SPARCL_INSTRUCTION_SETS v2 v3 v4)
+  set(SPARCL_MARCH_v2 -march=x86-64-v2)
+  set(SPARCL_MARCH_v3 -march=x86-64-v3)
+  set(SPARCL_MARCH_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+else()
+  set(SPARCL_INSTRUCTION_SETS native_baseline)
+  set(SPARCL_MARCH_native_baseline)
+endif()
