@@ -85,9 +85,9 @@ Active ConvolutionLayer::active_weights() const {
   return {positions_.data(), places_.empty() ? nullptr : places_.data(), static_cast<int64_t>(positions_.size())};
 }
 
-void ConvolutionLayer::set_active(std::vector<int32_t> positions, std::vector<int32_t> places) {
-  positions_ = std::move(positions);
-  places_ = std::move(places);
+void ConvolutionLayer::set_active(const int32_t* positions, const int32_t* places, int64_t count) {
+  positions_.assign(positions, positions + count);
+  places_.assign(places, places == nullptr ? places : places + count);
   if (!tuned_)
     use(default_knobs(shape_, static_cast<double>(positions_.size()) / static_cast<double>(shape_.weights()),
                       accumulators_));
@@ -116,7 +116,7 @@ void ConvolutionLayer::set_knobs(const Knobs& knobs) {
 }
 
 void ConvolutionLayer::build_forward() {
-  forward_.list = forward_list(shape_, active_weights(), knobs_.forward.channels, lanes_);
+  sort_forward(shape_, active_weights(), knobs_.forward.channels, lanes_, forward_.list);
   const TileGrid grid = forward_grid(shape_);
   forward_.dense = dense() && (shape_.kernel == 1 || shape_.in_padded);
   forward_.tiles = cover(grid, forward_.dense ? dense_shape(accumulators_) : usable_shape(grid, knobs_.forward.shape));
@@ -125,23 +125,22 @@ void ConvolutionLayer::build_forward() {
 }
 
 void ConvolutionLayer::build_data() {
-  data_.clear();
-  for (int parity = 0; parity < (shape_.stride == 1 ? 1 : 4); ++parity) {
-    Pass pass;
-    pass.list = data_list(shape_, active_weights(), knobs_.data.channels, lanes_, parity);
+  data_.resize(shape_.stride == 1 ? 1 : 4);
+  for (int parity = 0; parity < static_cast<int>(data_.size()); ++parity) {
+    Pass& pass = data_[parity];
+    sort_data(shape_, active_weights(), knobs_.data.channels, lanes_, parity, pass.list);
     const TileGrid grid = data_grid(shape_, parity);
-    if (grid.rows <= 0 || grid.columns <= 0) continue;
     pass.dense = dense() && (shape_.kernel == 1 || shape_.out_padded);
     pass.tiles = cover(grid, pass.dense ? dense_shape(accumulators_) : usable_shape(grid, knobs_.data.shape));
     pass.first_pixel = static_cast<int64_t>(parity / 2) * shape_.in.row + parity % 2;
-    data_.push_back(std::move(pass));
+    pass.ranges.clear();
   }
   data_built_ = true;
 }
 
 void ConvolutionLayer::build_gradient() {
   if (all_updated_) {
-    gradient_ = gradient_list(shape_, active_weights(), knobs_.gradient.channels, lanes_);
+    sort_gradient(shape_, active_weights(), knobs_.gradient.channels, lanes_, gradient_);
     gradient_built_ = true;
     return;
   }
@@ -151,7 +150,7 @@ void ConvolutionLayer::build_gradient() {
     places[i] = places_.empty() ? updated_[i] : places_[updated_[i]];
   }
   const Active chosen{positions.data(), places.data(), static_cast<int64_t>(positions.size())};
-  masked_gradient_ = gradient_list(shape_, chosen, knobs_.gradient.channels, lanes_);
+  sort_gradient(shape_, chosen, knobs_.gradient.channels, lanes_, masked_gradient_);
   masked_built_ = true;
 }
 
@@ -293,7 +292,8 @@ void ConvolutionLayer::dense_weight_gradient(const KernelTable& kernels, const f
   std::vector<int32_t> everywhere(static_cast<size_t>(shape_.weights()));
   std::iota(everywhere.begin(), everywhere.end(), 0);
   const Active all{everywhere.data(), nullptr, shape_.weights()};
-  const Ordered list = gradient_list(shape_, all, knobs_.gradient.channels, lanes_);
+  Ordered list;
+  sort_gradient(shape_, all, knobs_.gradient.channels, lanes_, list);
   sum_gradient(kernels, list, x, dy, batch, scratch, threads);
   std::vector<float> found(everywhere.size());
   for (size_t i = 0; i < list.offsets.size(); ++i) found[list.places[i]] = scratch[i];

@@ -34,8 +34,8 @@ class ConvolutionLayer {
   const Knobs& knobs() const { return knobs_; }
   int64_t active() const { return static_cast<int64_t>(positions_.size()); }
 
-  // The active weights changed. `places` (empty: in order) tells where in the stored weight each one lies.
-  void set_active(std::vector<int32_t> positions, std::vector<int32_t> places);
+  // The active weights changed. `places` (null: in order) tells where in the stored weight each one lies.
+  void set_active(const int32_t* positions, const int32_t* places, int64_t count);
   // Which of the active weights get gradients: places in the order of `positions`, rising. All of them: clear.
   void set_updated(std::vector<int32_t> chosen);
   void clear_updated();

@@ -77,9 +77,7 @@ void Engine::bind_convolution(int layer, int64_t offset, const int32_t* position
     previous = positions[i];
     require(places == nullptr || (places[i] >= 0 && places[i] < count), "a place lies outside of the stored weight");
   }
-  std::vector<int32_t> stored;
-  if (places != nullptr) stored.assign(places, places + count);
-  convolution.set_active({positions, positions + count}, std::move(stored));
+  convolution.set_active(positions, places, count);
   offsets_[layer] = offset;
 }
 

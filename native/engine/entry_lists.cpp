@@ -14,8 +14,8 @@ struct Spot {
 // Walks over the active weights in order; `at(output, input, window position)` tells each one's spot.
 template <int Kernel, typename At, typename Visit>
 void visit(const ConvolutionShape& shape, const Active& active, const At& at, const Visit& each) {
-  constexpr int window = Kernel * Kernel;
-  const int32_t row = shape.inputs * window;
+  constexpr uint32_t window = Kernel * Kernel;
+  const int32_t row = static_cast<int32_t>(shape.inputs * window);
   int32_t output = 0, row_start = 0;
   for (int64_t i = 0; i < active.count; ++i) {
     const int32_t position = active.positions[i];
@@ -23,7 +23,7 @@ void visit(const ConvolutionShape& shape, const Active& active, const At& at, co
       row_start += row;
       ++output;
     }
-    const int32_t rest = position - row_start;
+    const uint32_t rest = position - row_start;
     const Spot spot = at(output, rest / window, rest % window);
     if (spot.tap >= 0) each(spot, i);
   }
@@ -31,15 +31,18 @@ void visit(const ConvolutionShape& shape, const Active& active, const At& at, co
 
 // A stable counting sort by (block of input channels, output, tap): entries of one tap stay in the order of inputs.
 template <int Kernel, typename At>
-Ordered sorted(const ConvolutionShape& shape, const Active& active, const At& at, int outputs, int inputs, int channels,
-               const Extent& source, int lanes, bool with_weights) {
-  Ordered result;
+void sort(const ConvolutionShape& shape, const Active& active, const At& at, int outputs, int inputs, int channels,
+          const Extent& source, int lanes, bool with_weights, Ordered& result) {
   channels = std::clamp(channels, 1, inputs);
   result.blocks = (inputs + channels - 1) / channels;
   result.outputs = outputs;
   result.starts.assign(static_cast<size_t>(result.blocks) * outputs * 9 + 1, 0);
-  std::vector<int32_t> first_of_block(inputs);  // dividing for each entry would take longer than everything else
+  // Dividing for each entry would take longer than everything else.
+  std::vector<int32_t> first_of_block(inputs);
   for (int input = 0; input < inputs; ++input) first_of_block[input] = input / channels * outputs;
+  int32_t shift[9];
+  for (int tap = 0; tap < 9; ++tap) shift[tap] = ((tap / 3 - 1) * source.row + (tap % 3 - 1)) * lanes;
+  const int32_t plane = source.plane * lanes;
   const auto bucket = [&](const Spot& spot) {
     return static_cast<size_t>(first_of_block[spot.input] + spot.output) * 9 + spot.tap;
   };
@@ -55,7 +58,7 @@ Ordered sorted(const ConvolutionShape& shape, const Active& active, const At& at
   result.places.resize(total);
   visit<Kernel>(shape, active, at, [&](const Spot& spot, int64_t i) {
     const int32_t slot = starts[bucket(spot)]++;
-    const int32_t offset = (spot.input * source.plane + (spot.tap / 3 - 1) * source.row + (spot.tap % 3 - 1)) * lanes;
+    const int32_t offset = spot.input * plane + shift[spot.tap];
     if (with_weights) {
       result.entries[slot] = {offset, 0.0f};
     } else {
@@ -66,19 +69,19 @@ Ordered sorted(const ConvolutionShape& shape, const Active& active, const At& at
   // Filling moved every start to its end, which is the next one's start.
   std::move_backward(starts.begin(), starts.end() - 1, starts.end());
   starts[0] = 0;
-  return result;
 }
 
 template <int Kernel>
-Ordered by_output(const ConvolutionShape& shape, const Active& active, int channels, int lanes, bool with_weights) {
+void by_output(const ConvolutionShape& shape, const Active& active, int channels, int lanes, bool with_weights,
+               Ordered& list) {
   const auto at = [](int32_t output, int32_t input, int32_t window) {
     return Spot{output, input, Kernel == 3 ? window : 4};
   };
-  return sorted<Kernel>(shape, active, at, shape.outputs, shape.inputs, channels, shape.in, lanes, with_weights);
+  sort<Kernel>(shape, active, at, shape.outputs, shape.inputs, channels, shape.in, lanes, with_weights, list);
 }
 
 template <int Kernel>
-Ordered by_input(const ConvolutionShape& shape, const Active& active, int channels, int lanes, int parity) {
+void by_input(const ConvolutionShape& shape, const Active& active, int channels, int lanes, int parity, Ordered& list) {
   const auto plain = [](int32_t output, int32_t input, int32_t window) {
     return Spot{input, output, Kernel == 3 ? 8 - window : 4};
   };
@@ -89,26 +92,29 @@ Ordered by_input(const ConvolutionShape& shape, const Active& active, int channe
     if (2 * (ky != 1) + (kx != 1) != parity) return Spot{0, 0, -1};
     return Spot{input, output, (ky == 0 ? 6 : 3) + (kx == 0 ? 2 : 1)};
   };
-  if (shape.stride == 1)
-    return sorted<Kernel>(shape, active, plain, shape.inputs, shape.outputs, channels, shape.out, lanes, true);
-  return sorted<Kernel>(shape, active, strided, shape.inputs, shape.outputs, channels, shape.out, lanes, true);
+  if (shape.stride == 1) {
+    sort<Kernel>(shape, active, plain, shape.inputs, shape.outputs, channels, shape.out, lanes, true, list);
+  } else {
+    sort<Kernel>(shape, active, strided, shape.inputs, shape.outputs, channels, shape.out, lanes, true, list);
+  }
 }
 
 }  // namespace
 
-Ordered forward_list(const ConvolutionShape& shape, const Active& active, int channels, int lanes) {
-  return shape.kernel == 3 ? by_output<3>(shape, active, channels, lanes, true)
-                           : by_output<1>(shape, active, channels, lanes, true);
+void sort_forward(const ConvolutionShape& shape, const Active& active, int channels, int lanes, Ordered& list) {
+  const auto sort_by = shape.kernel == 3 ? by_output<3> : by_output<1>;
+  sort_by(shape, active, channels, lanes, true, list);
 }
 
-Ordered gradient_list(const ConvolutionShape& shape, const Active& active, int channels, int lanes) {
-  return shape.kernel == 3 ? by_output<3>(shape, active, channels, lanes, false)
-                           : by_output<1>(shape, active, channels, lanes, false);
+void sort_gradient(const ConvolutionShape& shape, const Active& active, int channels, int lanes, Ordered& list) {
+  const auto sort_by = shape.kernel == 3 ? by_output<3> : by_output<1>;
+  sort_by(shape, active, channels, lanes, false, list);
 }
 
-Ordered data_list(const ConvolutionShape& shape, const Active& active, int channels, int lanes, int parity) {
-  return shape.kernel == 3 ? by_input<3>(shape, active, channels, lanes, parity)
-                           : by_input<1>(shape, active, channels, lanes, parity);
+void sort_data(const ConvolutionShape& shape, const Active& active, int channels, int lanes, int parity,
+               Ordered& list) {
+  const auto sort_by = shape.kernel == 3 ? by_input<3> : by_input<1>;
+  sort_by(shape, active, channels, lanes, parity, list);
 }
 
 }  // namespace sparcl

@@ -33,11 +33,12 @@ struct Active {
   int64_t count;
 };
 
-// `channels` is how many input channels (for a data gradient: output channels) make a block.
-Ordered forward_list(const ConvolutionShape& shape, const Active& active, int channels, int lanes);
-Ordered gradient_list(const ConvolutionShape& shape, const Active& active, int channels, int lanes);
+// Each fills a list, whose memory is used again: masks move often and hardly change in size, and fresh memory takes
+// longer than sorting. `channels` is how many input channels (for a data gradient: output channels) make a block.
+void sort_forward(const ConvolutionShape& shape, const Active& active, int channels, int lanes, Ordered& list);
+void sort_gradient(const ConvolutionShape& shape, const Active& active, int channels, int lanes, Ordered& list);
 // Stride 1 needs one list. With stride 2 the rows and columns of the input are even or odd, and each of the four
 // kinds of pixels has its own list; `parity` is 2 * (odd row) + (odd column).
-Ordered data_list(const ConvolutionShape& shape, const Active& active, int channels, int lanes, int parity);
+void sort_data(const ConvolutionShape& shape, const Active& active, int channels, int lanes, int parity, Ordered& list);
 
 }  // namespace sparcl

@@ -291,7 +291,8 @@ void run_convolution(const KernelTable& kernels, const ConvolutionCase& c, const
                           .out_padded = c.out_padded},
                          kernels.lanes, kernels.accumulators);
   if (knobs != nullptr) layer.set_knobs(*knobs);
-  layer.set_active(n.positions, n.places);
+  layer.set_active(n.positions.data(), n.places.empty() ? nullptr : n.places.data(),
+                   static_cast<int64_t>(n.positions.size()));
   layer.refresh(n.stored.data(), true);
   MapMemory x(kernels, in, batch, n.x), dy(kernels, out, batch, n.dy);
   check_around("a packed map", x);

@@ -186,6 +186,11 @@ class NativeNetwork:
             kernel=step.kernel,
         )
 
+    def prepare(self) -> None:
+        """Sort changed masks now; the next training step would do it otherwise."""
+        self._bind()
+        self.engine.refresh(self.parameters.values.flat, True, _engine.threads())
+
     def _bind(self) -> None:
         """Tell the engine where the parameters lie, if they were laid out anew; only changed masks are sorted again."""
         parameters = self.parameters
