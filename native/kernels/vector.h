@@ -37,7 +37,8 @@ SPARCL_INLINE vec load(const float* p) { return *reinterpret_cast<const vec*>(p)
 SPARCL_INLINE void store(float* p, vec v) { *reinterpret_cast<vec*>(p) = v; }
 SPARCL_INLINE vec broadcast(float f) { return vec{} + f; }
 SPARCL_INLINE vec select(ivec where, vec v) { return reinterpret_cast<vec>(reinterpret_cast<ivec>(v) & where); }
-SPARCL_INLINE vec relu(vec v) { return select(v > vec{}, v); }
+// What is not a number stays so: a training that has run away must show it.
+SPARCL_INLINE vec relu(vec v) { return v < vec{} ? vec{} : v; }
 
 // Lanes 0..count-1 are ones (all bits), the rest zeros: the images that exist in the last block of a batch.
 SPARCL_INLINE ivec first_lanes(int count) {

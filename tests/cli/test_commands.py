@@ -184,10 +184,12 @@ def test_without_torch_the_torch_backend_says_how_to_install_it(tmp_path):
 
 
 def test_the_reason_for_a_backend_is_told_and_the_backend_recorded(tmp_path):
-    dense = sparcl("run", "digits/er", *QUICK[:-1], "--out", tmp_path / "dense")
-    assert "Backend: torch (the network is dense" in dense.stderr
-    sparse = sparcl("run", "digits/sparcl-er-90", *QUICK[:-1], "--out", tmp_path / "sparse")
-    assert "Backend: native (the network is sparse" in sparse.stderr
+    ours = sparcl("run", "digits/er", *QUICK[:-1], "--out", tmp_path / "ours")
+    assert "Backend: native (the engine has every layer" in ours.stderr
+    torch = sparcl("run", "digits/er", *QUICK[:-1], "--set", "backend=torch", "--out", tmp_path / "torch")
+    assert "Backend: torch (as chosen" in torch.stderr
+    for name, backend in (("ours", "native"), ("torch", "torch")):
+        assert json.loads((tmp_path / name / "settings.json").read_text())["backend"] == backend
 
 
 def test_a_loss_that_explodes_stops_the_run_with_advice(tmp_path):

@@ -45,7 +45,7 @@ def tune(
     chosen = chosen_settings(preset, protocol, change, plugin)
     stream = stream_without_pictures(chosen)
     graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
-    backend, reason = choose_backend("native", graph, sparse=True)
+    backend, reason = choose_backend("native", graph)
     generator = np.random.default_rng(chosen.seed)
     network = build_network(graph, generator, chosen.threads, backend)
     if not isinstance(network, NativeNetwork):

@@ -55,7 +55,7 @@ class Trainer:
         if stream.domains and "domain-il" not in method.scenarios:
             raise SparclError(f"{method.name} needs tasks with classes of their own: it cannot learn {stream.name}.")
         graph = build_model(settings.model, stream.image_shape, stream.classes, settings.width)
-        backend, self.backend_reason = choose_backend(settings.backend, graph, settings.sparsity > 0)
+        backend, self.backend_reason = choose_backend(settings.backend, graph)
         # A run is stored with the backend it really uses: it must resume on the same one.
         self.settings = settings = settings.model_copy(update={"backend": backend})
         self.network = build_network(graph, self.generators["initialisation"], settings.threads, backend)

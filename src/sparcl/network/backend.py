@@ -25,19 +25,16 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def choose_backend(wanted: Backend, graph: Graph, sparse: bool) -> tuple[Literal["native", "torch"], str]:
+def choose_backend(wanted: Backend, graph: Graph) -> tuple[Literal["native", "torch"], str]:
     """The backend to use, and why."""
     reason = unsupported(graph)
-    has_torch = importlib.util.find_spec("torch") is not None
     if wanted == "torch" or (wanted == "auto" and reason is not None):
-        if not has_torch:
+        if importlib.util.find_spec("torch") is None:
             raise SparclError(NEEDS_TORCH + (f" (The engine cannot run this network: {reason}.)" if reason else ""))
         return "torch", f"the engine cannot run this network: {reason}" if wanted == "auto" else "as chosen"
     if wanted == "native" and reason is not None:
         raise SparclError(f"The native backend cannot run this network: {reason}. Use backend=torch.")
-    if wanted == "auto" and not sparse and has_torch:
-        return "torch", "the network is dense, and dense convolutions are faster in PyTorch"
-    return "native", "as chosen" if wanted == "native" else "the network is sparse" if sparse else "torch is missing"
+    return "native", "as chosen" if wanted == "native" else "the engine has every layer of this network"
 
 
 def build_network(
