@@ -39,9 +39,7 @@ class Machine:
         """Said with the numbers, because it decides what they are worth."""
         if self.others < 0.2 * self.cores:
             return None
-        return (
-            f"Other work kept {self.others:.1f} of {self.cores} cores busy: times are unreliable, and ratios less exact."
-        )
+        return f"Other work kept {self.others:.1f} of {self.cores} cores busy: times and ratios are less exact."
 
     def __str__(self) -> str:
         threads = f"{self.threads} thread{'s' if self.threads > 1 else ''} on {self.cores} cores"

@@ -89,7 +89,7 @@ class Settings(_Section):
     drop_last: bool = Field(False, description="leave out the last batch of an epoch if it is not full")
     replay_batch_size: int = Field(32, ge=1)
     buffer_size: int = Field(500, ge=0, description="samples kept for rehearsal; 0 switches replay off")
-    backend: Backend = Field("auto", description="native: our engine; torch: PyTorch; auto: ours wherever it has all layers")
+    backend: Backend = Field("auto", description="native: our engine; torch: PyTorch; auto: ours where it can")
     tuning_seconds: float = Field(10.0, ge=0, description="a long run first tunes the engine for so long; 0: never")
     threads: int = Field(0, ge=0, le=512, description="0: all cores")
     data: DataSettings = DataSettings()
