@@ -22,7 +22,7 @@ demo: setup
 	sh examples/demo.sh $(BIN)/sparcl
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .
