@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sparcl.data import Augmentation, Samples, Task
 from sparcl.data.store import ChannelStatistics
+from sparcl.device.base import Base
 from sparcl.device.growth import grow, shrink_buffer
 from sparcl.device.judgement import Judgement, judge
 from sparcl.device.model import Description
@@ -42,47 +43,6 @@ class Listener(Protocol):
     def noted(self, text: str) -> None: ...
     def started(self, total_steps: int, done_steps: int) -> None: ...
     def stepped(self, epoch: int, epochs: int, step: int, total_steps: int, loss: float) -> None: ...
-
-
-class Base:
-    """The state that a learn begins from; empty before the first one."""
-
-    def __init__(self, states: States, number: int) -> None:
-        self.number = number
-        self.tensors: Tensors = {}
-        self.state: State = {}
-        self.description: Description | None = None
-        self.position = Position()
-        if number:
-            with states.open(number) as sealed:
-                self.tensors, self.state = dict(sealed), sealed.state
-                self.description = Description.from_json(self.state["network"])
-                self._check()
-
-    def _check(self) -> None:
-        assert self.description is not None
-        self.position = Position.from_json(self.state["position"])
-        checked_index(self.description.graph(), self.tensors)
-        held, labels = self.held_out
-        size, known = self.description.size, len(self.description.classes)
-        if held.dtype != np.uint8 or held.shape != (len(labels), 3, size, size):
-            raise ValueError("the held-out pictures are not what they should be")
-        if labels.dtype != np.int64 or labels.ndim != 1 or not ((labels >= 0) & (labels < known)).all():
-            raise ValueError("the held-out pictures have impossible labels")
-        if not isinstance(self.history, list) or not all(isinstance(entry, dict) for entry in self.history):
-            raise ValueError("the history is not one")
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self.description.classes if self.description else ()
-
-    @property
-    def held_out(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        return self.tensors["held_out.images"], self.tensors["held_out.labels"]
-
-    @property
-    def history(self) -> list[dict[str, Any]]:
-        return self.state["history"] if self.state else []
 
 
 class Session(Loop):

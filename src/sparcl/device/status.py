@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparcl.device.session import Base
+from sparcl.device.base import Base
 from sparcl.sparsity.layers import sparse_layers
 
 if TYPE_CHECKING:
