@@ -31,7 +31,7 @@ from sparcl.device.states import States
 from sparcl.device.status import describe
 from sparcl.device.time_plan import TimePlan
 from sparcl.errors import SparclError
-from sparcl.files import locked, write_error
+from sparcl.files import locked, make_directory, write_error
 from sparcl.graph import Graph, build_model
 from sparcl.learning.loop import Stopped
 from sparcl.learning.settings import merge
@@ -82,8 +82,8 @@ class Learner:
         learner = cls(path, settings)
         learner.planned_network()  # what cannot work fails before anything is written
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            learner.states.directory.mkdir(exist_ok=True)
+            make_directory(path)
+            make_directory(learner.states.directory)
         except OSError as error:
             raise write_error(path, error) from error
         learner_settings.store(path, settings)  # from here on it is a learner

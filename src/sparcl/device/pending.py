@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sparcl.device.states import State, read_sealed, write_sealed
 from sparcl.errors import SparclError
-from sparcl.files import sync, write_error
+from sparcl.files import make_directory, sync, write_error
 from sparcl.learning.checkpoints import KEPT, UNREADABLE, Tensors, newest_first, path_of
 
 
@@ -73,7 +73,7 @@ class PendingDirectory:
         """Write pictures as they are decoded; returns their checksum. They count only once `write` is done."""
         found = 0
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self.directory)
             with open(self._images, "wb") as file:
                 for block in blocks:
                     file.write(block.tobytes())
@@ -119,7 +119,8 @@ class PendingDirectory:
     def save(self, number: int, tensors: Tensors, state: State) -> None:
         write_sealed(path_of(self._checkpoints, number), tensors, state)
         for stale in newest_first(self._checkpoints)[KEPT:]:
-            stale.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                stale.unlink(missing_ok=True)
 
     def load(self) -> tuple[Tensors, State] | None:
         """The newest checkpoint that is whole; None: learning has not got that far."""

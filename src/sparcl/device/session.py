@@ -5,6 +5,7 @@
 Until the next state is renamed into place the learner is as it was; from that moment on it has learned.
 """
 
+import contextlib
 import datetime
 import time
 from collections.abc import Callable
@@ -305,6 +306,7 @@ def learn_pending(
     on_session(session)
     tensors, state = session.run()
     states.commit(pending.order.base + 1, tensors, state, settings.undo_steps + 1)
-    directory.clear()
+    with contextlib.suppress(SparclError):  # it is learned: what cannot be removed now is removed by the next one
+        directory.clear()
     entry: dict[str, Any] = state["history"][-1]
     return entry

@@ -7,10 +7,10 @@ The newest number counts. Every array and the JSON beside them carry a checksum,
 card has changed is noticed, and what a hostile one says is checked by whoever uses it.
 """
 
+import contextlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,8 @@ class States:
         write_sealed(self.path(number), tensors, state)
         old = newest_first(self.directory)[kept:]
         for stale in [*old, *self.directory.glob("*" + TEMPORARY_SUFFIX)]:
-            stale.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the state is there: what cannot be removed now is removed next time
+                stale.unlink(missing_ok=True)
 
     def remove_newest(self) -> None:
         """The one before becomes the newest."""
@@ -56,7 +57,7 @@ class States:
         except OSError as error:
             raise write_error(path, error) from error
 
-    @contextmanager
+    @contextlib.contextmanager
     def open(self, number: int) -> Iterator["Sealed"]:
         path = self.path(number)
         try:
