@@ -38,7 +38,7 @@ class WatchedDisk:
             self.before_each(name)
             result = original(target, *arguments, **options)
             if name == "fsync":
-                self._remember(Path(os.readlink(f"/proc/self/fd/{target}")))
+                self._remember(Path(f"/proc/self/fd/{target}").readlink())
             return result
 
         return operation

@@ -1,7 +1,7 @@
 """What a learner learns class by class is, to the last bit, what `sparcl run` learns from the same pictures."""
 
 import json
-import os
+from pathlib import Path
 
 import numpy as np
 from small import small, sparcl, state
@@ -43,7 +43,7 @@ def test_tasks_one_by_one_give_the_same_bits_as_a_run(tmp_path, digits, monkeypa
     right = {digit: [] for digit in "012345"}
     for line in answers.stdout.splitlines():
         answer = json.loads(line)
-        digit = answer["picture"].split(os.sep)[-2]
+        digit = Path(answer["picture"]).parts[-2]
         right[digit].append(answer["class"] == digit)
     for task, accuracy in zip(("01", "23", "45"), result, strict=True):
         judged = right[task[0]] + right[task[1]]

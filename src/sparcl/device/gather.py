@@ -73,7 +73,7 @@ def prepare_array(picture: Any, size: int) -> NDArray[np.uint8]:
             if not isinstance(picture, Image.Image):
                 picture = Image.fromarray(np.asarray(picture))
             return np.asarray(centre_square(size)(picture), np.uint8).transpose(2, 0, 1)
-        except (TypeError, ValueError, OSError, AttributeError) as error:
+        except (TypeError, ValueError, OSError, AttributeError, IndexError, KeyError) as error:
             raise SparclError(
                 f"{type(picture).__name__} is no picture: give paths, Pillow images, or arrays [height, width, 3]."
             ) from error

@@ -18,6 +18,7 @@ from sparcl.data import Augmentation, Samples, Task
 from sparcl.data.store import ChannelStatistics
 from sparcl.device.base import Base
 from sparcl.device.growth import grow, shrink_buffer
+from sparcl.device.held_out import digests
 from sparcl.device.judgement import Judgement, judge
 from sparcl.device.model import Description
 from sparcl.device.pending import Pending, PendingDirectory
@@ -199,9 +200,9 @@ class Session(Loop):
             raise ValueError("the state is not the end of a learn")
 
     def _restore(self, tensors: Tensors, state: State) -> None:
-        shape = tensors["method.buffer.images"].shape
-        if shape[1:] != self.network.graph.input_shape:
-            raise ValueError("the buffer's pictures have another size")
+        logits = tensors["method.buffer.logits"]
+        if np.isinf(logits).any() or (logits.shape[1] and np.isnan(logits[:, 0]).any()):
+            raise ValueError("the buffer's logits are not numbers")
         restore_loop(self, tensors, state)
 
     # The next state
@@ -236,11 +237,14 @@ class Session(Loop):
 
     def _held_out(self, before: bool) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """All pictures to judge by; those of the classes known before, or of all."""
-        held = self.pending.held_out
-        images, labels = [self.pending.images[held]], [self.pending.labels[held]]
+        held = np.flatnonzero(self.pending.held_out)
+        images, labels = self.pending.images[held], self.pending.labels[held]
+        every, every_label = images, labels
         if self.base.number:
-            images, labels = [self.base.held_out[0], *images], [self.base.held_out[1], *labels]
-        every, every_label = np.concatenate(images), np.concatenate(labels)
+            # A picture that is there already, because it was given a second time, counts once.
+            fresh = ~np.isin(digests(images), digests(self.base.held_out[0]))
+            every = np.concatenate([self.base.held_out[0], images[fresh]])
+            every_label = np.concatenate([self.base.held_out[1], labels[fresh]])
         known = every_label < (len(self.base.classes) if before else len(self.pending.order.classes))
         return np.ascontiguousarray(every[known]), every_label[known]
 
@@ -302,6 +306,11 @@ def learn_pending(
 ) -> dict[str, Any]:
     """Learn what is pending and commit it; returns the entry of the history."""
     pending = directory.read()
+    if pending.order.base != states.newest():
+        raise SparclError(
+            f"The state from which the interrupted learn in {directory.directory.parent} began is gone. "
+            f"Drop it with `sparcl undo {directory.directory.parent}`."
+        )
     session = Session(settings, Base(states, pending.order.base), pending, directory, listener, used)
     on_session(session)
     tensors, state = session.run()
