@@ -84,6 +84,10 @@ class _SingleFile(FolderTree):
 
     def __init__(self, path: Path) -> None:
         Tree.__init__(self, path.parent, [])
+        self._path = path
+
+    def where(self, name: str) -> str:
+        return shown(str(self._path))
 
 
 def _listed(source: Pictures) -> list[Any]:

@@ -129,7 +129,7 @@ class Learner:
             except BaseException:
                 self.pending.clear()
                 raise
-            entry = self._learn_pending(listener or Silent(), clock.used)
+            entry = self._learn_pending(listener or Silent(), clock)
         return Learned(entry, tuple(skipped))
 
     def resume(self, listener: Listener | None = None) -> Learned:
@@ -138,7 +138,7 @@ class Learner:
             self._finish_cleaning()
             if not self.pending.exists():
                 raise SparclError(f"{self.directory} has no interrupted learn: there is nothing to resume.")
-            return Learned(self._learn_pending(listener or Silent(), 0.0))
+            return Learned(self._learn_pending(listener or Silent(), TimePlan(np.inf)))
 
     def request_stop(self) -> None:
         """Stop at the next safe moment. May be called from a signal handler or another thread."""
@@ -161,14 +161,14 @@ class Learner:
             self.states.remove_newest()
             return f"Undone: {self.directory} is as it was after learn {numbers[0] - 1}."
 
-    def _learn_pending(self, listener: Listener, used: float) -> dict[str, Any]:
+    def _learn_pending(self, listener: Listener, clock: TimePlan) -> dict[str, Any]:
         def begun(session: Session) -> None:
             self._session = session
             if self._stop_requested:
                 session.request_stop()
 
         try:
-            return learn_pending(self.settings, self.states, self.pending, listener, used, begun)
+            return learn_pending(self.settings, self.states, self.pending, listener, clock, begun)
         except Stopped:
             assert self._session is not None
             self._session.checkpoint()

@@ -55,7 +55,7 @@ class Session(Loop):
         pending: Pending,
         directory: PendingDirectory,
         listener: Listener,
-        used: float = 0.0,
+        clock: TimePlan,
     ) -> None:
         self.learner, self.base, self.pending = settings, base, pending
         self.directory, self.listener = directory, listener
@@ -79,7 +79,7 @@ class Session(Loop):
         super().__init__(_native(training), self.description.graph(), augmentation, [self.task])
         self._full_stage: int = getattr(self.sparsifier, "stage_epochs", 1)
         self.before: Judgement | None = None
-        found = directory.load()
+        found, used = directory.load(), 0.0
         try:
             if found is not None:
                 used = self._resume(*found)
@@ -93,7 +93,7 @@ class Session(Loop):
                 f"What is stored in {directory.directory.parent} does not fit together ({reason}). "
                 f"`sparcl undo {directory.directory.parent}` drops the newest of it."
             ) from error
-        self.time = TimePlan(60 * order.minutes if order.minutes else np.inf, used)
+        self.time = TimePlan(60 * order.minutes if order.minutes else np.inf, used + clock.used)
         self._last_checkpoint = time.monotonic()
 
     def run(self) -> tuple[Tensors, State]:
@@ -301,17 +301,17 @@ def learn_pending(
     states: States,
     directory: PendingDirectory,
     listener: Listener,
-    used: float,
+    clock: TimePlan,
     on_session: Callable[[Session], None],
 ) -> dict[str, Any]:
-    """Learn what is pending and commit it; returns the entry of the history."""
+    """Learn what is pending and commit it; returns the entry of the history. `clock` runs since the command began."""
     pending = directory.read()
     if pending.order.base != states.newest():
         raise SparclError(
             f"The state from which the interrupted learn in {directory.directory.parent} began is gone. "
             f"Drop it with `sparcl undo {directory.directory.parent}`."
         )
-    session = Session(settings, Base(states, pending.order.base), pending, directory, listener, used)
+    session = Session(settings, Base(states, pending.order.base), pending, directory, listener, clock)
     on_session(session)
     tensors, state = session.run()
     states.commit(pending.order.base + 1, tensors, state, settings.undo_steps + 1)
