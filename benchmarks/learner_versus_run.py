@@ -4,8 +4,8 @@
     SPARCL_FOLDERS=~/cifar10 python -m benchmarks.learner_versus_run --images 100 --epochs 1 --tasks 2  # short
 
 SPARCL_FOLDERS names a folder with train/CLASS/*.jpg and test/CLASS/*.jpg. Both sides are command lines. With room for
-all classes from the start the learner must have the same accuracy, and it has the same bits; with outputs that grow it is
-another training, and its accuracy is shown beside.
+all classes from the start the learner must have the same accuracy, and it has the same bits; with outputs that grow it
+is another training, and its accuracy is shown beside.
 """
 
 import json

@@ -173,7 +173,7 @@ class Parameters:
             self.updated.pop(name, None)
         self.layout += 1
 
-    def initialise(self, graph: Graph, generator: np.random.Generator) -> None:
+    def initialise(self, graph: Graph, generator: "np.random.Generator") -> None:
         """PyTorch's default: weights and biases uniform in +-1/sqrt(fan-in), batch normalisation the identity."""
         for node in graph:
             specs = graph.parameters_of(node)
