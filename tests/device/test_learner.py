@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from small import SMALL, small, sparcl, state
+from small import small, sparcl, state
 
 import sparcl as package
 from sparcl.device.growth import grow, shrink_buffer
@@ -191,41 +191,26 @@ def test_what_cannot_be_learned_is_refused_in_one_line(tmp_path, photos):
     assert not (tmp_path / "other").exists()
 
 
-def cli_options():
-    given = {**SMALL, "checkpoint.minutes": 0, "sparsifier.stage_epochs": 1}
-    names = {"image_size": "--image-size", "model": "--model", "width": "--width"}
-    options = []
-    for name, value in given.items():
-        if name in names:
-            options += [names[name], str(value)]
-        elif name != "sparsifier":
-            options += ["--set", f"{name}={value}"]
-    return options
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT])
-def test_ctrl_c_keeps_the_work_and_predicting_works_meanwhile(tmp_path, photos, number):
+def test_ctrl_c_keeps_the_work_and_predicting_works_meanwhile(tmp_path, photos):
     shop = tmp_path / "shop"
-    assert sparcl("new", shop, *cli_options()).returncode == 0
-    assert sparcl("learn", shop, photos.folder / "0", photos.folder / "1", "-q").returncode == 0
-    before = state(Learner.open(shop))
+    learner = small(shop, checkpoint={"minutes": 0})
+    learner.learn(photos.of("0", "1"))
+    before = state(learner)
     command = [sys.executable, "-m", "sparcl.cli.main", "learn", shop, photos.folder / "2", "--epochs", "2000"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list((shop / "learning").glob("checkpoints/*.safetensors")):
         os.sched_yield()
-    picture = photos.folder / "0" / "00003.png"
-    answer = sparcl("predict", shop, picture, "--json", "--top", "2")
-    busy = sparcl("learn", shop, photos.folder / "3")
-    process.send_signal(number)
+    answer = sparcl("predict", shop, photos.folder / "0" / "00003.png", "--json", "--top", "2")
+    with pytest.raises(SparclError, match="Another process is working"):
+        learner.learn(photos.of("3"))
+    process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + number, errors
+    assert process.returncode == 128 + signal.SIGINT, errors
     assert f"sparcl learn {shop} --resume" in errors and "as it was before" in errors
     assert set(json.loads(answer.stdout)["classes"]) == {"0", "1"}
-    assert busy.returncode == 1 and "Another process is working" in busy.stderr
-    assert state(Learner.open(shop)) == before
-    refused = sparcl("learn", shop, photos.folder / "3")
-    assert refused.returncode == 1 and "--resume" in refused.stderr and "undo" in refused.stderr
+    assert state(learner) == before
+    with pytest.raises(SparclError, match=r"--resume.*sparcl undo"):
+        learner.learn(photos.of("3"))
     assert "A learn was interrupted" in sparcl("status", shop).stdout
-    undone = sparcl("undo", shop)
-    assert undone.returncode == 0 and "Dropped the learn" in undone.stdout
-    assert state(Learner.open(shop)) == before and not (shop / "learning").exists()
+    assert "Dropped the learn" in learner.undo()
+    assert state(learner) == before and not (shop / "learning").exists()

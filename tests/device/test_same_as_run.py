@@ -5,10 +5,19 @@ from pathlib import Path
 
 import numpy as np
 from small import small, sparcl, state
+from typer.testing import CliRunner
 
+from sparcl.cli.app import app
 from sparcl.data import load_stream
 from sparcl.device.learner import Learner
 from sparcl.learning.checkpoints import load_newest
+
+
+def in_process(*arguments):
+    """A command line, without starting a process for it."""
+    finished = CliRunner().invoke(app, list(map(str, arguments)))
+    assert finished.exit_code == 0, finished.output
+    return finished.stdout
 
 
 def test_tasks_one_by_one_give_the_same_bits_as_a_run(tmp_path, digits, monkeypatch):
@@ -19,16 +28,13 @@ def test_tasks_one_by_one_give_the_same_bits_as_a_run(tmp_path, digits, monkeypa
     ]
     options = [part for setting in settings for part in ("--set", setting)]
     data = ["--set", f"data.root={digits}", "--set", "data.image_size=8", "--set", "data.tasks=3"]
-    ran = sparcl("run", "folder/sparcl-derpp-90", *options, *data, "--out", tmp_path / "run", "--json")
-    assert ran.returncode == 0, ran.stderr
+    ran = in_process("run", "folder/sparcl-derpp-90", *options, *data, "--out", tmp_path / "run", "--json")
     scale = load_stream("folder", root=digits, image_size=8).augmentation
     own = [f"pictures.mean={list(scale.mean)}", f"pictures.std={list(scale.std)}"]
     own = [part for setting in own for part in ("--set", setting)]
-    made = sparcl("new", tmp_path / "shop", "--image-size", "8", "--classes", "6", "--held-out", "0", *options, *own)
-    assert made.returncode == 0, made.stderr
+    in_process("new", tmp_path / "shop", "--image-size", "8", "--classes", "6", "--held-out", "0", *options, *own)
     for task in ("01", "23", "45"):
-        learned = sparcl("learn", tmp_path / "shop", *(digits / "train" / digit for digit in task), "--quiet")
-        assert learned.returncode == 0, learned.stderr
+        in_process("learn", tmp_path / "shop", *(digits / "train" / digit for digit in task), "--quiet")
 
     of_run, _ = load_newest(tmp_path / "run" / "checkpoints")
     of_learner = state(Learner.open(tmp_path / "shop"))["tensors"]
@@ -38,7 +44,7 @@ def test_tasks_one_by_one_give_the_same_bits_as_a_run(tmp_path, digits, monkeypa
         tensor = np.ascontiguousarray(of_run[name])
         assert of_learner[name] == (str(tensor.dtype), tensor.shape, tensor.tobytes()), name
 
-    result = json.loads(ran.stdout)["result"]["class_il"]["rows"][-1]
+    result = json.loads(ran)["result"]["class_il"]["rows"][-1]
     answers = sparcl("predict", tmp_path / "shop", *(digits / "test" / digit for digit in "012345"), "--json")
     right = {digit: [] for digit in "012345"}
     for line in answers.stdout.splitlines():
