@@ -17,11 +17,12 @@ ALLOWED = {
     "methods": {"data", "network"},
     "sparsity": {"network", "graph", "methods", "data", "metrics"},
     "learning": {"data", "metrics", "graph", "network", "methods", "sparsity", "tuning"},
+    "device": {"data", "graph", "network", "methods", "sparsity", "learning"},
     "report": {"learning", "metrics"},
     "bench": {"data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "tuning"},
     "cli": {
         *("data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "report", "tuning"),
-        "bench",
+        *("bench", "device"),
     },
 }
 

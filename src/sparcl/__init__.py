@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
+    Learner: Any
 
 
-def __getattr__(name: str) -> str:
-    """The version, read when somebody asks: reading it loads modules worth 5 MB, on devices that have few."""
+def __getattr__(name: str) -> Any:
+    """What is loaded when somebody asks: the learner, and the version, which loads modules worth 5 MB."""
+    if name == "Learner":
+        return import_module("sparcl.device.learner").Learner
     if name == "__version__":
         return str(import_module("importlib.metadata").version("sparcl-edge"))
     raise AttributeError(f"module 'sparcl' has no attribute {name!r}")

@@ -23,7 +23,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """A temporary path to write to; on success it replaces `path`, on any error it vanishes."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         yield temporary
         sync(temporary)
         temporary.replace(path)
@@ -53,6 +53,13 @@ def write_text(path: Path, content: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory, if it is not there, that survives a power cut together with what is put into it."""
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        sync(path.parent)
 
 
 def sync(path: Path) -> None:

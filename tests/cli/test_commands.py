@@ -110,12 +110,25 @@ def test_doctor_and_presets_tell_what_is_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["run"], ["data"], ["data", "get"], ["compare"], ["inspect"], ["doctor"], ["cost"]]
+    "command",
+    [
+        [],
+        ["run"],
+        ["data"],
+        ["data", "get"],
+        ["compare"],
+        ["inspect"],
+        ["doctor"],
+        ["cost"],
+        ["new"],
+        ["learn"],
+        ["predict"],
+    ],
 )
 def test_every_command_explains_itself(command):
     finished = sparcl(*command, "--help")
     assert finished.returncode == 0
-    assert "Usage" in finished.stdout
+    assert "usage" in finished.stdout.lower()
 
 
 def test_mistakes_get_one_line(tmp_path, finished_run):

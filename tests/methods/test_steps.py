@@ -70,6 +70,18 @@ def test_derpp_draws_twice_and_forwards_three_times(bench):
     step_and_reference(bench("derpp", alpha=0.7, beta=0.4), terms)
 
 
+def test_derpp_in_one_pass_has_the_same_losses_on_one_forward(bench):
+    def terms(batch, a, b):
+        def loss(logits):
+            of_batch, of_a, of_b = torch.split(logits, [len(batch), len(a.labels), len(b.labels)])
+            return ce(batch.labels)(of_batch) + mse(a.logits, 0.7)(of_a) + 0.4 * ce(b.labels)(of_b)
+
+        return [(np.concatenate([batch.images, a.images, b.images]), loss)]
+
+    logits, _ = step_and_reference(bench("derpp", alpha=0.7, beta=0.4, one_pass=True), terms)
+    assert len(logits) == 6
+
+
 @pytest.mark.parametrize("name", ["der", "derpp"])
 def test_stored_logits_are_those_of_the_training_forward(bench, name):
     table = bench(name, buffer_size=200)

@@ -2,15 +2,36 @@
 
 import typer
 
-from sparcl.cli import bench, compare, cost, data, doctor, inspect, methods, presets, run, settings, tune
+from sparcl.cli import (
+    bench,
+    compare,
+    cost,
+    data,
+    doctor,
+    inspect,
+    learner,
+    methods,
+    predict,
+    presets,
+    run,
+    settings,
+    tune,
+)
+
+LEARNER = "A learner in a directory"
 
 app = typer.Typer(
     help="Continual learning on small devices: learn new classes, keep the old ones.",
-    epilog="Start with: sparcl run digits/derpp",
+    epilog="Start with: sparcl run digits/derpp, or docs/tutorial.md",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command(name="new", rich_help_panel=LEARNER)(learner.new)
+app.command(name="learn", rich_help_panel=LEARNER)(learner.learn)
+app.command(name="predict", rich_help_panel=LEARNER, **predict.OWN_OPTIONS)(predict.predict)
+app.command(name="status", rich_help_panel=LEARNER)(learner.status)
+app.command(name="undo", rich_help_panel=LEARNER)(learner.undo)
 app.command(name="run")(run.run)
 app.command(name="compare")(compare.compare)
 app.command(name="methods")(methods.methods)

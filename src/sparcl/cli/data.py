@@ -13,6 +13,7 @@ from sparcl.cli.run import PluginOption, import_plugins
 from sparcl.data.check import take_inventory
 from sparcl.data.domains import DEFAULT_TASKS
 from sparcl.data.download import ARCHIVES, fetch_dataset
+from sparcl.data.export import export_pictures
 from sparcl.data.load import DATASETS, decoding_options, find_source
 from sparcl.data.source import Source
 from sparcl.data.store import data_directory
@@ -87,6 +88,24 @@ def get_dataset(
     with progress_bar() as progress:
         path = fetch_dataset(name, folder, progress, say=lambda line: console.print(line, soft_wrap=True))
     console.print(f"{source.title} is at {path}. Check it with `sparcl data check {name}`.", soft_wrap=True)
+
+
+@app.command("export")
+def export_dataset(
+    name: Name,
+    folder: Annotated[Path, typer.Argument(help="A new folder to write to.")],
+    root: Annotated[Path | None, typer.Option(help="Where the files are; default: the data directory.")] = None,
+) -> None:
+    """Write a dataset as PNG files into class folders: FOLDER/train/CLASS/*.png and FOLDER/test/CLASS/*.png.
+
+    Example: sparcl data export digits photos
+    """
+    source = find_source(name)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise SparclError(f"{folder} exists and is not an empty folder. Choose another one.")
+    with progress_bar() as progress:
+        count = export_pictures(source, root, folder, progress)
+    _console().print(f"{count} pictures are in {folder}/train and {folder}/test.", soft_wrap=True)
 
 
 @app.command("check")

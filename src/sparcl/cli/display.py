@@ -34,17 +34,7 @@ class Display:
         self._settings = settings
         self._quiet = quiet
         self._console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[loss]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=quiet or not self._console.is_terminal,  # a log file wants lines, not a bar
-        )
+        self._progress = bar_with_time_left(quiet)
 
     def open(self) -> None:
         self._progress.start()
@@ -79,6 +69,22 @@ class Display:
             return ", ".join(self._stream.domains[chosen])
         labels = [label for task in self._stream.tasks[chosen] for label in task.classes]
         return ", ".join(self._stream.class_names[label] for label in labels)
+
+
+def bar_with_time_left(quiet: bool) -> Progress:
+    """For training: each of its tasks has a field `loss`."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[loss]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=quiet or not console.is_terminal,  # a log file wants lines, not a bar
+    )
 
 
 @contextlib.contextmanager

@@ -10,10 +10,13 @@ def main() -> None:
         from sparcl.errors import SparclError
 
         try:
-            from sparcl.cli.app import app
+            if sys.argv[1:2] == ["predict"]:  # in a hurry: without what the other commands load
+                from sparcl.cli.predict import predict as start
+            else:
+                from sparcl.cli.app import app as start
 
             choose_instruction_set()
-            app()
+            start()
         except SparclError as error:
             fail(str(error))
         except MemoryError:

@@ -3,18 +3,15 @@
 import importlib.util
 import json
 import shlex
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from sparcl.cli.compare import print_rows
 from sparcl.cli.display import Display, progress_bar
+from sparcl.cli.signals import stopping_on_signals
 from sparcl.data import Stream, load_stream
 from sparcl.errors import SparclError
 from sparcl.files import locked
@@ -113,7 +110,7 @@ class Run:
         self._display.close()
 
     def go(self) -> dict[str, object]:
-        with _stopping_on_signals(self._trainer) as received:
+        with stopping_on_signals(self._trainer) as received:
             try:
                 return self._trainer.run()
             except Stopped:
@@ -139,24 +136,6 @@ def _load(chosen: settings.Settings, quiet: bool) -> Stream:
     options = chosen.data.model_dump()
     with progress_bar(quiet) as progress:
         return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
-
-
-@contextmanager
-def _stopping_on_signals(trainer: Trainer) -> Iterator[list[int]]:
-    """The first Ctrl-C or SIGTERM saves and stops; a second one ends the program at once. Yields what was received."""
-    received: list[int] = []
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        received.append(number)
-        trainer.request_stop()
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _fresh_directory(chosen: settings.Settings) -> Path:

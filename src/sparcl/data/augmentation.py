@@ -1,4 +1,7 @@
-"""What happens to an image between the store and the network; the pixel work is done by the native engine."""
+"""What happens to an image between the store and the network; the pixel work is done by the native engine.
+
+np.random is quoted in annotations, here and in the network room: naming it loads it, and predicting does without.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +25,7 @@ class Augmentation:
     std: tuple[float, ...]
 
     def train(
-        self, images: NDArray[np.uint8], positions: NDArray[np.int64], generator: np.random.Generator
+        self, images: NDArray[np.uint8], positions: NDArray[np.int64], generator: "np.random.Generator"
     ) -> NDArray[np.float32]:
         """Augmented float32 copies of images[positions]; every random choice is drawn from the generator."""
         count = len(positions)

@@ -1,5 +1,6 @@
 """Decoding picture files that cannot be trusted, several at a time."""
 
+import contextlib
 import io
 import itertools
 import logging
@@ -31,21 +32,50 @@ Prepare = Callable[[Image.Image], Image.Image]
 
 
 def decoded_blocks(tree: Tree, pictures: Sequence[tuple[str, int]], prepare: Prepare) -> Iterator[Block]:
-    """Decode (name, label) pairs in order to RGB images; Pillow lets go of the interpreter while it decodes."""
+    """Decode (name, label) pairs in order to RGB images. The first one that cannot be decoded is raised."""
+    found = decoded([(tree, name) for name, _ in pictures], prepare)
+    for start in range(0, len(pictures), BLOCK_IMAGES):
+        block = pictures[start : start + BLOCK_IMAGES]
+        images = []
+        for picture in itertools.islice(found, len(block)):
+            if isinstance(picture, SparclError):
+                raise picture
+            images.append(picture)
+        yield np.stack(images), np.array([label for _, label in block], dtype=np.int64)
 
-    def decode(job: Sequence[tuple[str, int]]) -> list[NDArray[np.uint8]]:
-        return [decode_picture(tree.read(name), tree.where(name), prepare) for name, _ in job]
+
+def decoded(files: Sequence[tuple[Tree, str]], prepare: Prepare) -> Iterator[NDArray[np.uint8] | SparclError]:
+    """For each file, in order, its picture as an RGB image or the reason why there is none.
+
+    Several at a time: Pillow lets go of the interpreter while it decodes.
+    """
+
+    def decode(job: Sequence[tuple[Tree, str]]) -> list[NDArray[np.uint8] | SparclError]:
+        return [_picture_or_reason(tree, name, prepare) for tree, name in job]
 
     with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
-        for start in range(0, len(pictures), BLOCK_IMAGES):
-            block = pictures[start : start + BLOCK_IMAGES]
+        for start in range(0, len(files), BLOCK_IMAGES):
+            block = files[start : start + BLOCK_IMAGES]
             jobs = [block[first : first + JOB_IMAGES] for first in range(0, len(block), JOB_IMAGES)]
-            with warnings.catch_warnings():
-                # Odd metadata is none of our business, but a picture of too many pixels must not be decoded.
-                warnings.simplefilter("ignore")
-                warnings.simplefilter("error", Image.DecompressionBombWarning)
-                images = list(itertools.chain.from_iterable(pool.map(decode, jobs)))
-            yield np.stack(images), np.array([label for _, label in block], dtype=np.int64)
+            with safe_decoding():
+                results = list(itertools.chain.from_iterable(pool.map(decode, jobs)))
+            yield from results
+
+
+@contextlib.contextmanager
+def safe_decoding() -> Iterator[None]:
+    """Odd metadata is none of our business, but a picture of too many pixels must not be decoded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
+def _picture_or_reason(tree: Tree, name: str, prepare: Prepare) -> NDArray[np.uint8] | SparclError:
+    try:
+        return decode_picture(tree.read(name), tree.where(name), prepare)
+    except SparclError as error:
+        return error
 
 
 def decode_picture(content: bytes, where: str, prepare: Prepare) -> NDArray[np.uint8]:

@@ -20,11 +20,18 @@ from sparcl.files import TEMPORARY_SUFFIX, atomic_path
 
 KEPT = 2
 Tensors = dict[str, NDArray[Any]]
+UNREADABLE = (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError)
 
 
 def save(directory: Path, number: int, tensors: Tensors, state: dict[str, Any]) -> None:
     """Write checkpoint `number`; remove the old ones and what a crash left half-written."""
-    path = directory / f"{number:010d}.safetensors"
+    write(path_of(directory, number), tensors, state)
+    for stale in [*newest_first(directory)[KEPT:], *directory.glob("*" + TEMPORARY_SUFFIX)]:
+        stale.unlink(missing_ok=True)
+
+
+def write(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
+    """One file, by one rename."""
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     with atomic_path(path) as temporary:
         try:
@@ -32,24 +39,22 @@ def save(directory: Path, number: int, tensors: Tensors, state: dict[str, Any]) 
             temporary.chmod(0o666 & ~_umask())  # safetensors lets nobody else read it
         except safetensors.SafetensorError as error:
             raise as_os_error(error) from error
-    for stale in [*_newest_first(directory)[KEPT:], *directory.glob("*" + TEMPORARY_SUFFIX)]:
-        stale.unlink(missing_ok=True)
 
 
 def load_newest(directory: Path) -> tuple[Tensors, dict[str, Any]] | None:
     """The newest checkpoint that can be read whole, or None if there is none at all."""
-    paths = _newest_first(directory)
+    paths = newest_first(directory)
     for path in paths:
         try:
-            return _load(path)
-        except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError):
+            return read(path)
+        except UNREADABLE:
             continue
     if paths:
         raise SparclError(f"No checkpoint in {directory} can be read; they are damaged. Start the run anew.")
     return None
 
 
-def _load(path: Path) -> tuple[Tensors, dict[str, Any]]:
+def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
     with safetensors.safe_open(path, framework="numpy") as file:
         state = json.loads(file.metadata()["state"])
         if not isinstance(state, dict):
@@ -57,7 +62,11 @@ def _load(path: Path) -> tuple[Tensors, dict[str, Any]]:
         return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118 (not a dict)
 
 
-def _newest_first(directory: Path) -> list[Path]:
+def path_of(directory: Path, number: int) -> Path:
+    return directory / f"{number:010d}.safetensors"
+
+
+def newest_first(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     return sorted(

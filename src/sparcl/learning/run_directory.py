@@ -68,16 +68,20 @@ class RunDirectory:
         write_json(self.path / "result.json", result)
 
     def _read(self, name: str) -> dict[str, Any]:
-        path = self.path / name
-        try:
-            content = json.loads(path.read_text())
-        except OSError as error:
-            raise SparclError(f"{path} could not be read: {error.strerror}.") from error
-        except (ValueError, RecursionError) as error:
-            raise SparclError(f"{path} is damaged: {error}.") from error
-        if not isinstance(content, dict):
-            raise SparclError(f"{path} is damaged: it does not hold a JSON object.")
-        return content
+        return read_json(self.path / name)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file."""
+    try:
+        content = json.loads(path.read_text())
+    except OSError as error:
+        raise SparclError(f"{path} could not be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise SparclError(f"{path} is damaged: {error}.") from error
+    if not isinstance(content, dict):
+        raise SparclError(f"{path} is damaged: it does not hold a JSON object.")
+    return content
 
 
 class MetricsLog:

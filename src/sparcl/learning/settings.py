@@ -29,11 +29,11 @@ Values = dict[str, Any]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class DataSettings(_Section):
+class DataSettings(Section):
     root: Path | None = Field(None, description="where the data set lies, if not in the usual place")
     tasks: int | None = Field(None, ge=1, description="keep only the first tasks")
     classes_per_task: int | None = Field(None, ge=1, description="classes in each task, if not the data set's own")
@@ -63,7 +63,7 @@ class SparsifierSettings(MethodSettings):
     name: str = "none"
 
 
-class EvaluationSettings(_Section):
+class EvaluationSettings(Section):
     split: Literal["test", "validation"] = Field("test", description="which held-out images are judged")
     batch_size: int = Field(250, ge=1)
     snapshots: int = Field(0, ge=0, description="also report the mean of so many evaluations in a task's last steps")
@@ -71,11 +71,11 @@ class EvaluationSettings(_Section):
     bn_recalibration: bool = Field(False, description="re-estimate batch statistics from the buffer before a snapshot")
 
 
-class CheckpointSettings(_Section):
+class CheckpointSettings(Section):
     minutes: float = Field(5.0, ge=0, description="at least every so many minutes; 0: after every step")
 
 
-class Settings(_Section):
+class Settings(Section):
     dataset: str = "digits"
     protocol: str = Field(DEFAULT_PROTOCOL, description="which of the data set's protocols the defaults come from")
     method: MethodSettings
@@ -130,7 +130,7 @@ def resolve(given: Values) -> Settings:
         sparsifier.options(),
         {"name": "none", **_for(sparsifier, protocols[protocol]), **sparsifier_values},
     )
-    settings = _validate(Settings, values)
+    settings = validated(Settings, values)
     if settings.sparsifier.name != "none" and method.stays_dense_because:
         raise SparclError(
             f"{settings.sparsifier.name} cannot be put around {method.name}: {method.stays_dense_because}. "
@@ -146,7 +146,7 @@ def resolve(given: Values) -> Settings:
 
 def from_json(stored: Values) -> Settings:
     """Settings as a run has stored them, without asking whether their method exists here."""
-    return _validate(Settings, stored)
+    return validated(Settings, stored)
 
 
 def fingerprint(settings: Settings) -> str:
@@ -227,12 +227,12 @@ def _for(sparsifier: type[Sparsifier], protocol: Mapping[str, Any]) -> Values:
 
 def _check_named(section: str, fields: Mapping[str, tuple[Any, Any]], values: Values) -> Values:
     """The options of a method or sparsifier, typed as it declares them."""
-    model = pydantic.create_model(section, __base__=_Section, name=(str, ...), **fields)  # type: ignore[call-overload]
-    checked: Values = _validate(model, values, prefix=f"{section}.").model_dump()
+    model = pydantic.create_model(section, __base__=Section, name=(str, ...), **fields)  # type: ignore[call-overload]
+    checked: Values = validated(model, values, prefix=f"{section}.").model_dump()
     return checked
 
 
-def _validate(model: type[_Model], values: Values, prefix: str = "") -> _Model:
+def validated(model: type[_Model], values: Values, prefix: str = "") -> _Model:
     try:
         return model.model_validate(values)
     except pydantic.ValidationError as error:

@@ -75,9 +75,10 @@ class Buffer(ABC):
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         for name in _CONTENTS:
-            if len(state[name]) != len(self):
+            held = getattr(self, name)
+            if state[name].dtype != held.dtype or state[name].shape != (len(self), *held.shape[1:]):
                 raise ValueError("the buffer does not hold what it should")
-            getattr(self, name)[: len(self)] = state[name]
+            held[: len(self)] = state[name]
         if (self.labels < 0).any() or (self.labels >= self._classes).any():
             raise ValueError("the buffer holds labels that the stream does not have")
 

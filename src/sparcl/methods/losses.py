@@ -67,11 +67,28 @@ def cross_entropy(labels: Labels, classes: range | None = None) -> Loss:
 
 
 def logit_mse(targets: Logits) -> Loss:
-    """Mean over samples and classes of the squared difference to remembered logits."""
+    """Mean over samples and classes of the squared difference to remembered logits.
+
+    Where a target is NaN nothing is remembered, because the class was not known yet: such entries are left out of the
+    mean and get no gradient.
+    """
+    known = ~np.isnan(targets)
+    if not known.all():
+        return _known_logit_mse(targets, known)
 
     def evaluate(logits: Logits) -> tuple[float, Logits]:
         difference = logits - targets
         return float(np.mean(difference * difference)), difference * np.asarray(2 / difference.size, difference.dtype)
+
+    return Loss(evaluate)
+
+
+def _known_logit_mse(targets: Logits, known: NDArray[np.bool_]) -> Loss:
+    count = int(known.sum())
+
+    def evaluate(logits: Logits) -> tuple[float, Logits]:
+        difference = np.where(known, logits - targets, np.zeros_like(logits))
+        return float((difference * difference).sum() / count), difference * np.asarray(2 / count, logits.dtype)
 
     return Loss(evaluate)
 
@@ -138,6 +155,12 @@ def joined(*parts: tuple[int, Loss]) -> Loss:
         return value, gradient
 
     return Loss(evaluate)
+
+
+def stacked(*parts: tuple[int, Loss]) -> Loss:
+    """The sum of losses, each of its own part of one batch: (samples, loss) of each part, in order."""
+    total = sum(count for count, _ in parts)
+    return joined(*((count, (total / count) * loss) for count, loss in parts))
 
 
 def torch_loss(function: Callable[[Any], Any]) -> Loss:

@@ -38,7 +38,7 @@ def choose_backend(wanted: Backend, graph: Graph) -> tuple[Literal["native", "to
 
 
 def build_network(
-    graph: Graph, generator: np.random.Generator, threads: int = 0, backend: Literal["native", "torch"] = "torch"
+    graph: Graph, generator: "np.random.Generator", threads: int = 0, backend: Literal["native", "torch"] = "torch"
 ) -> Network:
     """A freshly initialised network on the chosen backend; `threads` 0 means every core."""
     threads = threads or available_cores()

@@ -59,8 +59,9 @@ class NativeNetwork:
         self._add_layers()
 
     def _add_layers(self) -> None:
-        extents = compile_graph(self.graph, 1, self._lanes, backward=False).extents
-        padded = self._convolution_inputs()
+        plan = compile_graph(self.graph, 1, self._lanes, backward=False)
+        extents = plan.extents
+        padded = {step.layer: step.a for step in plan.steps if step.op == "convolve"}
         self.convolutions: dict[str, int] = {}
         self.norms: dict[str, int] = {}
         self.linears: dict[str, int] = {}
@@ -75,10 +76,6 @@ class NativeNetwork:
                 self.norms[node.name] = self.engine.add_norm(node.shape[0], True)
             elif node.op == "linear":
                 self.linears[node.name] = self.engine.add_linear(self.graph[node.inputs[0]].shape[0], node.shape[0])
-
-    def _convolution_inputs(self) -> dict[str, str]:
-        steps = compile_graph(self.graph, 1, self._lanes, backward=False).steps
-        return {step.layer: step.a for step in steps if step.op == "convolve"}
 
     def forward(
         self, images: Images, *, train: bool = True, momentum: float = BATCH_NORM_MOMENTUM

@@ -54,6 +54,11 @@ def best(scores: Scores, count: int) -> Index:
     return np.sort(np.concatenate([better, equal])).astype(np.int32)
 
 
+def check_positions(spec: ParameterSpec, positions: Index) -> None:
+    if len(positions) and (positions[0] < 0 or positions[-1] >= spec.size or (np.diff(positions) <= 0).any()):
+        raise ValueError(f"the positions of {spec.name} are not sorted, or outside of 0..{spec.size - 1}")
+
+
 class FlatStore:
     """Named blocks in one flat array; the blocks named in `index` hold only the positions listed there."""
 
@@ -118,9 +123,10 @@ class FlatStore:
 class Parameters:
     """Values and gradients of everything that is trained, and the running statistics of batch normalisations."""
 
-    def __init__(self, graph: Graph, dtype: DTypeLike = np.float32) -> None:
-        self.values = FlatStore(graph.parameters(), dtype)
-        self.gradients = FlatStore(graph.parameters(), dtype)
+    def __init__(self, graph: Graph, dtype: DTypeLike = np.float32, index: Mapping[str, Index] | None = None) -> None:
+        """`index`: the positions of weights that are sparse from the start; `set_index` says what it must be."""
+        self.values = FlatStore(graph.parameters(), dtype, index)
+        self.gradients = FlatStore(graph.parameters(), dtype, index)
         self.velocity: FlatStore | None = None  # of an optimizer with momentum
         self.statistics = FlatStore(graph.statistics(), dtype)
         self.updated: dict[str, Index] = {}  # of a sparse weight: which stored values get gradients; absent: all
@@ -157,9 +163,7 @@ class Parameters:
     def set_index(self, changes: Mapping[str, Index]) -> None:
         """Change which positions are active. Removed and grown weights lose their value, gradient and momentum."""
         for name, positions in changes.items():
-            size = self.values.specs[name].size
-            if len(positions) and (positions[0] < 0 or positions[-1] >= size or (np.diff(positions) <= 0).any()):
-                raise ValueError(f"the positions of {name} are not sorted, or outside of 0..{size - 1}")
+            check_positions(self.values.specs[name], positions)
         index = {**self.index, **{name: np.asarray(positions, np.int32) for name, positions in changes.items()}}
         stayed = places_that_stayed(self.index, index)
         self.values = self.values.moved_to(index, stayed)
@@ -169,7 +173,7 @@ class Parameters:
             self.updated.pop(name, None)
         self.layout += 1
 
-    def initialise(self, graph: Graph, generator: np.random.Generator) -> None:
+    def initialise(self, graph: Graph, generator: "np.random.Generator") -> None:
         """PyTorch's default: weights and biases uniform in +-1/sqrt(fan-in), batch normalisation the identity."""
         for node in graph:
             specs = graph.parameters_of(node)

@@ -1,0 +1,212 @@
+"""`sparcl new`, `learn`, `status`, `undo`: the learner that lives in a directory. `predict` is in its own module."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from sparcl.cli.display import bar_with_time_left, progress_bar
+from sparcl.cli.run import ChangeOption
+from sparcl.cli.signals import stopping_on_signals
+from sparcl.cli.status import show_status
+from sparcl.device import settings as learner_settings
+from sparcl.device.judgement import Judgement
+from sparcl.device.learner import Learned, Learner
+from sparcl.errors import SparclError
+from sparcl.learning.loop import Stopped
+from sparcl.learning.settings import merge, with_changes
+
+DirectoryArgument = Annotated[Path, typer.Argument(metavar="LEARNER", help="The learner's directory.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+
+NEW_HELP = """Make an empty learner: a directory that learns classes from folders of pictures.
+
+\b
+sparcl new shop                                  # pictures of 64x64, 9 of 10 weights absent, 500 samples kept
+sparcl new shop --image-size 32 --buffer 5MB     # smaller: for a small board
+sparcl new shop --width 20 --sparsity 0.95       # a narrower and sparser network
+sparcl new shop --classes 10                     # room for ten classes from the start (it grows in any case)
+sparcl new shop --set epochs=10 --set method.alpha=0.2 --set pictures.flip=false
+"""
+
+LEARN_HELP = """Learn classes from folders of pictures: the name of a folder is the name of its class.
+
+What was learned before stays. A folder of a known class adds pictures to it. The learner changes only when everything
+is learned: until then, and after a power cut, it is as it was before.
+
+\b
+sparcl learn shop photos/apples photos/pears     # two classes
+sparcl learn shop photos/plums --minutes 5       # one more, in five minutes
+sparcl learn shop plums=more/IMG_2026            # another name than the folder's
+sparcl learn shop --resume                       # after Ctrl-C or a power cut
+"""
+
+
+def new(
+    directory: DirectoryArgument,
+    image_size: Annotated[int, typer.Option(help="Pictures become squares of so many pixels a side.")] = 64,
+    model: Annotated[str, typer.Option(help="The network: resnet18 or convnet.")] = "resnet18",
+    width: Annotated[int, typer.Option(help="Channels of its first layer.")] = 32,
+    sparsity: Annotated[float, typer.Option(help="Share of the weights that are not there; 0: dense.")] = 0.9,
+    buffer: Annotated[
+        str, typer.Option(help="What may be kept for rehearsal: samples (500) or memory (20MB).")
+    ] = "500",
+    classes: Annotated[int, typer.Option(help="Outputs from the start; the network grows when there are more.")] = 0,
+    held_out: Annotated[float, typer.Option(help="Share of pictures never trained on, to judge by.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    change: ChangeOption = None,
+) -> None:
+    values: dict[str, Any] = {
+        "classes": classes,
+        "pictures": {"size": image_size, "held_out": held_out},
+        "training": {"model": model, "width": width, "sparsity": sparsity, "seed": seed},
+    }
+    if not sparsity:
+        values["training"]["sparsifier"] = {"name": "none"}
+    values = merge(values, learner_settings.buffer_budget(buffer))
+    changes = learner_settings.split(with_changes({}, change or []))
+    learner = Learner.create_from(directory, learner_settings.make(merge(values, changes)))
+    network = learner.status()["network"]
+    print(
+        f"{directory} is ready: {network['model']} of width {network['width']}, pictures of {image_size}x{image_size}."
+    )
+    print(f"Teach it: sparcl learn {_quoted(directory)} FOLDER FOLDER ...")
+
+
+def learn(
+    directory: DirectoryArgument,
+    folders: Annotated[list[str] | None, typer.Argument(metavar="[NAME=]FOLDER...", help="A folder a class.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Be done within so many minutes.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the pictures, if not as set by `new`.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a learn that was interrupted.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    learner = Learner.open(directory)
+    if resume and (folders or minutes or epochs):
+        raise SparclError("--resume goes on with a learn as it was started: give no folders, --minutes or --epochs.")
+    if not resume and not folders:
+        raise SparclError(
+            f"Say what to learn, for example: sparcl learn {_quoted(directory)} photos/apples photos/pears"
+        )
+    silent = quiet or as_json
+    with LearnDisplay(silent) as display, stopping_on_signals(learner) as received:
+        try:
+            if resume:
+                learned = learner.resume(display)
+            else:
+                classes = _classes(folders or [])
+                with progress_bar(silent) as progress:
+                    learned = learner.learn(
+                        classes, minutes=minutes, epochs=epochs, listener=display, progress=progress
+                    )
+        except Stopped:
+            display.close()
+            print(_stopped(learner, directory), file=sys.stderr)
+            raise typer.Exit(128 + received[0] if received else 1) from None
+    if as_json:
+        print(json.dumps({**learned.entry, "skipped_pictures": list(learned.skipped)}))
+    else:
+        _show(learned)
+
+
+def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
+    """Show what a learner knows: classes, samples kept, sparsity, sizes, accuracy, history.
+
+    Example: sparcl status shop
+    """
+    found = Learner.open(directory).status()
+    if as_json:
+        print(json.dumps(found))
+    else:
+        show_status(found)
+
+
+def undo(directory: DirectoryArgument) -> None:
+    """Go back to before the last learn; an interrupted learn is dropped.
+
+    Example: sparcl undo shop
+    """
+    print(Learner.open(directory).undo())
+
+
+new.__doc__ = NEW_HELP
+learn.__doc__ = LEARN_HELP
+
+
+class LearnDisplay:
+    """A progress bar with the time left. Quiet: nothing."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._bar = bar_with_time_left(quiet)
+        self._task: Any = None
+
+    def __enter__(self) -> "LearnDisplay":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._bar.stop()
+
+    def noted(self, text: str) -> None:
+        self._bar.console.print(text, highlight=False, markup=False)
+
+    def started(self, total_steps: int, done_steps: int) -> None:
+        self._bar.start()
+        self._task = self._bar.add_task("learning", total=total_steps, completed=done_steps, loss="")
+
+    def stepped(self, epoch: int, epochs: int, step: int, total_steps: int, loss: float) -> None:
+        place = f"epoch {epoch + 1}/{epochs}"
+        self._bar.update(self._task, description=place, completed=step, total=total_steps, loss=f"loss {loss:.3f}")
+
+
+def _classes(folders: list[str]) -> dict[str, str | Path]:
+    """The class of each folder: its own name, or the one before the equals sign."""
+    classes: dict[str, Any] = {}
+    for given in folders:
+        name, equals, path = given.partition("=")
+        if not equals or Path(given).exists():
+            name, path = Path(given).resolve().name, given
+        if not Path(path).is_dir():
+            raise SparclError(f"{path} is not a folder. Give a folder of pictures for each class.")
+        classes.setdefault(name, []).append(path)
+    return {name: paths[0] if len(paths) == 1 else paths for name, paths in classes.items()}
+
+
+def _stopped(learner: Learner, directory: Path) -> str:
+    if learner.pending.exists():
+        return (
+            f"Stopped; nothing is lost. Until it goes on, {directory} is as it was before. "
+            f"Go on with: sparcl learn {_quoted(directory)} --resume"
+        )
+    return f"Stopped before learning began: {directory} is as it was before."
+
+
+def _show(learned: Learned) -> None:
+    entry, console = learned.entry, Console(highlight=False, markup=False, soft_wrap=True)
+    for line in learned.skipped:
+        console.print(f"skipped: {line}")
+    pictures = ", ".join(f"{name} ({count} pictures)" for name, count in entry["pictures"].items())
+    console.print(f"Learned {pictures} in {entry['seconds']:.0f} s, {entry['epochs']} epochs.")
+    after = Judgement.from_json(entry["after"])
+    before = Judgement.from_json(entry["before"]) if entry["before"] else None
+    if after.accuracy is None:
+        console.print("No pictures were held out, so how good it is cannot be said.")
+        return
+    known = sum(count for _, count in after.held_out.values())
+    console.print(f"Accuracy on {known} pictures it was not trained on: {after.accuracy:.1f}%.")
+    if before is not None and before.accuracy is not None:
+        same = after.of(list(before.held_out)).accuracy
+        console.print(f"On the classes known before: {before.accuracy:.1f}% before, {same:.1f}% now.")
+    if len(after.held_out) == 1 and len(entry["new"]) == 1 and before is not None and not before.held_out:
+        console.print("One class alone cannot be told from anything: learn another one.")
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -1,0 +1,79 @@
+"""`sparcl predict`: what a picture shows. Starts without the other commands, because it must answer at once on a small
+board: the parser is the standard library's, and nothing is imported that only learning needs."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+HELP = """Say what pictures show, with the learner's last finished state (also while it learns).
+
+sparcl predict shop image.jpg
+sparcl predict shop new/ more.png --top 3        # all pictures of a folder; the three likeliest classes
+sparcl predict shop image.jpg --json
+
+Each line: the picture, its class, how sure the network is (its own opinion, not a probability), and the time that the
+network took.
+"""
+
+#: For the command line's table of commands: everything after `predict` is parsed here.
+OWN_OPTIONS: dict[str, Any] = {
+    "context_settings": {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+    "add_help_option": False,
+}
+
+
+def predict() -> None:
+    """Say what pictures show: class, confidence, milliseconds."""
+    parser = argparse.ArgumentParser(
+        prog="sparcl predict", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("learner", type=Path, metavar="LEARNER", help="the learner's directory")
+    parser.add_argument("pictures", type=Path, nargs="+", metavar="PICTURE", help="picture files, or folders of them")
+    parser.add_argument("--top", type=int, default=1, metavar="N", help="show the N likeliest classes (default: 1)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a picture, a line each")
+    options = parser.parse_args(sys.argv[2:])
+    failed = False
+    for line, bad in answers(options.learner, options.pictures, max(1, options.top), options.json):
+        failed |= bad
+        print(line, file=sys.stderr if bad else sys.stdout, flush=True)
+    if failed:
+        sys.exit(1)
+
+
+def answers(learner: Path, pictures: Sequence[Path], top: int, as_json: bool) -> Iterator[tuple[str, bool]]:
+    """A line for each picture, and whether it tells of a failure."""
+    import numpy as np
+
+    from sparcl.device.gather import decode_files, listed_files
+    from sparcl.device.model import open_predictor
+    from sparcl.errors import SparclError
+
+    predictor = open_predictor(learner)
+    files = [file for path in pictures for file in listed_files(path)]
+    names = [tree.where(name) for tree, name in files]
+    waiting: list[tuple[str, Any]] = []
+
+    def predicted() -> Iterator[tuple[str, bool]]:
+        images = np.stack([image for _, image in waiting])
+        for (name, _), prediction in zip(waiting, predictor.predict(images), strict=True):
+            best = list(zip(prediction.classes, prediction.confidences, strict=True))[:top]
+            if as_json:
+                shown = {"picture": name, "class": prediction.name, "confidence": prediction.confidence}
+                yield json.dumps({**shown, "classes": dict(best), "milliseconds": prediction.milliseconds}), False
+            else:
+                classes = "  ".join(f"{found} {100 * share:.1f}%" for found, share in best)
+                yield f"{name}: {classes}  ({prediction.milliseconds:.1f} ms)", False
+        waiting.clear()
+
+    for name, image in zip(names, decode_files(files, predictor.description.size), strict=True):
+        if isinstance(image, SparclError):
+            yield f"sparcl: {image}", True
+            continue
+        waiting.append((name, image))
+        if len(waiting) == predictor.batch:
+            yield from predicted()
+    if waiting:
+        yield from predicted()

@@ -1,0 +1,81 @@
+"""What `sparcl status` shows."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sparcl.cli.display import print_table
+from sparcl.device.judgement import Judgement
+
+
+def show_status(found: dict[str, Any]) -> None:
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    network, buffer = found["network"], found["buffer"]
+    console.print(
+        f"network    {network['model']} of width {network['width']}, {network['image_size']}x{network['image_size']} "
+        f"pixels, {network['outputs']} outputs, {100 * network['sparsity']:.0f}% sparse "
+        f"({network['stored_parameters']:,} of {network['parameters']:,} parameters stored)"
+    )
+    console.print(f"method     {found['method']}")
+    console.print(f"buffer     {buffer['kept']} of {buffer['capacity']} samples, {_size(buffer['bytes'])}")
+    console.print(f"size       state {_size(found['state_bytes'])}, directory {_size(found['directory_bytes'])}")
+    last = Judgement.from_json(found["history"][-1]["after"]) if found["history"] else None
+    if last is not None:
+        console.print(f"accuracy   {_accuracy(last)}")
+        console.print()
+        _show_classes(found, last)
+        console.print()
+        _show_history(found)
+    else:
+        console.print(f"Nothing is learned yet. Begin with: sparcl learn {found['directory']} FOLDER FOLDER")
+    if found["interrupted"]:
+        console.print(
+            f"A learn was interrupted. Go on: sparcl learn {found['directory']} --resume; "
+            f"drop it: sparcl undo {found['directory']}"
+        )
+
+
+def _show_classes(found: dict[str, Any], last: Judgement) -> None:
+    table = Table("class", "samples kept", "held out", "accuracy", box=None, pad_edge=False)
+    for entry in found["classes"]:
+        right, count = last.held_out.get(entry["name"], (0, 0))
+        accuracy = f"{100 * right / count:.1f}%" if count else "-"
+        table.add_row(_plain(entry["name"]), str(entry["kept"]), str(entry["held_out"]), accuracy)
+    print_table(table)
+
+
+def _show_history(found: dict[str, Any]) -> None:
+    table = Table(
+        "learn", "when (UTC)", "pictures", "epochs", "seconds", "known before", "after", box=None, pad_edge=False
+    )
+    for entry in found["history"]:
+        pictures = ", ".join(f"{name} {count}" for name, count in entry["pictures"].items())
+        before = Judgement.from_json(entry["before"]).accuracy if entry["before"] else None
+        after = Judgement.from_json(entry["after"]).accuracy
+        numbers = (str(entry["epochs"]), f"{entry['seconds']:.0f}", _percent(before), _percent(after))
+        table.add_row(str(entry["number"]), entry["when"][:16].replace("T", " "), _plain(pictures), *numbers)
+    print_table(table)
+
+
+def _accuracy(judgement: Judgement) -> str:
+    count = sum(number for _, number in judgement.held_out.values())
+    text = f"{_percent(judgement.accuracy)} on {count} held-out pictures"
+    if judgement.buffer and judgement.buffer[1]:
+        text += f", {100 * judgement.buffer[0] / judgement.buffer[1]:.1f}% on the buffer"
+    return text
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}%"
+
+
+def _plain(name: str) -> Any:
+    """A name is shown as it is: "[red]" is a legal one."""
+    from rich.text import Text
+
+    return Text(name)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"

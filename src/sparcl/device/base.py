@@ -1,0 +1,53 @@
+"""The state that a learn begins from, whole and checked."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.device.model import Description
+from sparcl.device.states import State, States
+from sparcl.learning.checkpoints import Tensors
+from sparcl.learning.position import Position
+from sparcl.network.restoring import checked_index
+
+
+class Base:
+    """Empty before the first learn."""
+
+    def __init__(self, states: States, number: int) -> None:
+        self.number = number
+        self.tensors: Tensors = {}
+        self.state: State = {}
+        self.description: Description | None = None
+        self.position = Position()
+        if number:
+            with states.open(number) as sealed:
+                self.tensors, self.state = dict(sealed), sealed.state
+                self.description = Description.from_json(self.state["network"])
+                self._check()
+
+    def _check(self) -> None:
+        assert self.description is not None
+        self.position = Position.from_json(self.state["position"])
+        checked_index(self.description.graph(), self.tensors)
+        held, labels = self.held_out
+        size, known = self.description.size, len(self.description.classes)
+        if held.dtype != np.uint8 or held.shape != (len(labels), 3, size, size):
+            raise ValueError("the held-out pictures are not what they should be")
+        if labels.dtype != np.int64 or labels.ndim != 1 or not ((labels >= 0) & (labels < known)).all():
+            raise ValueError("the held-out pictures have impossible labels")
+        if not isinstance(self.history, list) or not all(isinstance(entry, dict) for entry in self.history):
+            raise ValueError("the history is not one")
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.description.classes if self.description else ()
+
+    @property
+    def held_out(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        return self.tensors["held_out.images"], self.tensors["held_out.labels"]
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        return self.state["history"] if self.state else []

@@ -1,0 +1,122 @@
+"""From folders, files and arrays of pictures to the pictures of a task: decoded, checked, on the disk."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.data.pictures import centre_square, decoded, safe_decoding
+from sparcl.data.source import Progress
+from sparcl.data.tree import FolderTree, Tree, shown
+from sparcl.errors import SparclError
+
+Pictures = str | Path | Sequence[Any] | NDArray[Any]
+"""A folder or a file; or many of them; or arrays [height, width], [height, width, 3 or 4], or Pillow images."""
+
+BLOCK = 256
+
+
+class Gathered:
+    """Labels are known, and what was skipped, once `blocks` has been gone through."""
+
+    def __init__(self, sources: Mapping[int, Pictures], size: int, poll: Callable[[], None]) -> None:
+        self._sources, self._size, self._poll = sources, size, poll
+        self.labels: list[int] = []
+        self.skipped: list[str] = []
+
+    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.uint8]]:
+        """The pictures [n, 3, size, size] of all classes, one class after the other."""
+        listed = {label: _listed(source) for label, source in self._sources.items()}
+        total = sum(map(len, listed.values()))
+        done = 0
+        block: list[NDArray[np.uint8]] = []
+        for label, items in listed.items():
+            for picture in _decoded(items, self._size):
+                self._poll()
+                done += 1
+                if progress and (done % 32 == 0 or done == total):
+                    progress("reading pictures", done, total)
+                if isinstance(picture, SparclError):
+                    self.skipped.append(str(picture))
+                    continue
+                self.labels.append(label)
+                block.append(picture)
+                if len(block) == BLOCK:
+                    yield np.stack(block)
+                    block = []
+        if block:
+            yield np.stack(block)
+
+
+def listed_files(path: Path) -> list[tuple[Tree, str]]:
+    """All files of a folder, sorted by name, or the one that is named."""
+    if path.is_dir():
+        tree = FolderTree(path)
+        return [(tree, name) for name in tree.names]
+    if not path.exists():
+        raise SparclError(f"{shown(str(path))} does not exist.")
+    return [(_SingleFile(path), path.name)]
+
+
+def decode_files(files: Sequence[tuple[Tree, str]], size: int) -> Iterator[NDArray[np.uint8] | SparclError]:
+    return decoded(files, centre_square(size))
+
+
+def prepare_array(picture: Any, size: int) -> NDArray[np.uint8]:
+    """A picture that is in memory, through the same preparation as one from a file."""
+    from PIL import Image
+
+    with safe_decoding():
+        try:
+            if not isinstance(picture, Image.Image):
+                picture = Image.fromarray(np.asarray(picture))
+            return np.asarray(centre_square(size)(picture), np.uint8).transpose(2, 0, 1)
+        except (TypeError, ValueError, OSError, AttributeError, IndexError, KeyError) as error:
+            raise SparclError(
+                f"{type(picture).__name__} is no picture: give paths, Pillow images, or arrays [height, width, 3]."
+            ) from error
+
+
+class _SingleFile(FolderTree):
+    """One file, whose name is shown as it was given."""
+
+    def __init__(self, path: Path) -> None:
+        Tree.__init__(self, path.parent, [])
+        self._path = path
+
+    def where(self, name: str) -> str:
+        return shown(str(self._path))
+
+
+def _listed(source: Pictures) -> list[Any]:
+    if isinstance(source, str | Path):
+        files = listed_files(Path(source))
+        _check_class_folder(Path(source), [name for _, name in files])
+        return files
+    items: list[Any] = []
+    for picture in source:
+        items += listed_files(Path(picture)) if isinstance(picture, str | Path) else [picture]
+    return items
+
+
+def _decoded(items: list[Any], size: int) -> Iterator[NDArray[np.uint8] | SparclError]:
+    files = [item for item in items if isinstance(item, tuple)]
+    from_files = decode_files(files, size)
+    for item in items:
+        if isinstance(item, tuple):
+            yield next(from_files)
+        else:
+            yield prepare_array(item, size)
+
+
+def _check_class_folder(folder: Path, names: list[str]) -> None:
+    if not names:
+        raise SparclError(f"{shown(str(folder))} holds no pictures.")
+    inside = {name.split("/")[0] for name in names if "/" in name}
+    if len(inside) > 1 and len(inside) == len({name.split("/")[0] for name in names}):
+        raise SparclError(
+            f"{shown(str(folder))} holds folders, not pictures. If each of them is a class, give them one by one: "
+            f"{shown(str(folder))}/*"
+        )

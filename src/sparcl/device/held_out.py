@@ -1,0 +1,33 @@
+"""Pictures that are never trained on, so that what the learner says about itself is honest.
+
+A picture's own content decides, not its name or place: the same picture, learned a second time, falls on the same side.
+"""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST_PICTURES = 4  # of a class, to hold at least one out
+
+
+def digests(images: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    return np.array([_digest(image) for image in images], np.uint64)
+
+
+def choose(found: NDArray[np.uint64], share: float, most: int, known: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which pictures of one class are held out, by their digests. `known` ones are held out already, and stay so."""
+    held = np.isin(found, known)
+    if share <= 0:
+        return held
+    fresh = np.flatnonzero(~held)
+    below = fresh[found[fresh] < np.uint64(share * 2.0**64)]
+    if not len(below) and not held.any() and len(found) >= LEAST_PICTURES:
+        below = fresh[[found[fresh].argmin()]]
+    room = max(0, most - len(known))
+    held[below[np.argsort(found[below], kind="stable")[:room]]] = True
+    return held
+
+
+def _digest(image: NDArray[np.uint8]) -> int:
+    return int.from_bytes(hashlib.blake2b(image.tobytes(), digest_size=8).digest(), "big")

@@ -1,0 +1,274 @@
+"""A learner that lives in a directory.
+
+learner = Learner.create("shop", image_size=64)
+learner.learn({"apples": "photos/apples", "pears": "photos/pears"})
+learner.learn({"plums": "photos/plums"}, minutes=5)
+learner.predict("image.jpg")[0].name
+
+shop/settings.json   how it learns, made once
+shop/states/         the last states, one file each (states.py)
+shop/learning/       a learn that has begun and is not finished (pending.py)
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparcl.data.source import Progress
+from sparcl.device import held_out
+from sparcl.device import settings as learner_settings
+from sparcl.device.base import Base
+from sparcl.device.gather import Gathered, Pictures, decode_files, listed_files, prepare_array
+from sparcl.device.model import Prediction, open_predictor
+from sparcl.device.pending import Order, PendingDirectory
+from sparcl.device.session import Listener, Session, learn_pending
+from sparcl.device.settings import LearnerSettings
+from sparcl.device.states import States
+from sparcl.device.status import describe
+from sparcl.device.time_plan import TimePlan
+from sparcl.errors import SparclError
+from sparcl.files import locked, make_directory, write_error
+from sparcl.graph import Graph, build_model
+from sparcl.learning.loop import Stopped
+from sparcl.learning.settings import merge
+
+LONGEST_NAME = 100
+
+
+class Silent:
+    """Watches a learn, and says nothing."""
+
+    def noted(self, text: str) -> None: ...
+    def started(self, total_steps: int, done_steps: int) -> None: ...
+    def stepped(self, epoch: int, epochs: int, step: int, total_steps: int, loss: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a learn did: its entry in the history, and the pictures that could not be read."""
+
+    entry: dict[str, Any]
+    skipped: tuple[str, ...] = ()
+
+
+class Learner:
+    def __init__(self, directory: Path, settings: LearnerSettings) -> None:
+        self.directory, self.settings = directory, settings
+        self.states = States(directory / "states")
+        self.pending = PendingDirectory(directory / "learning")
+        self._session: Session | None = None
+        self._stop_requested = False
+
+    @classmethod
+    def create(cls, directory: str | Path, image_size: int = 64, **changes: Any) -> "Learner":
+        """A new, empty learner. `changes` are settings: width=32, sparsity=0.9, classes=10, buffer="20MB", ..."""
+        values = dict(changes)
+        budget = learner_settings.buffer_budget(str(values.pop("buffer"))) if "buffer" in values else {}
+        values = merge(learner_settings.split(values), budget)
+        values["pictures"] = {"size": image_size, **values.get("pictures", {})}
+        return cls.create_from(directory, learner_settings.make(values))
+
+    @classmethod
+    def create_from(cls, directory: str | Path, settings: LearnerSettings) -> "Learner":
+        path = Path(directory)
+        if (path / learner_settings.FILE).exists():
+            raise SparclError(f"{path} already holds a learner. Choose another directory, or remove it first.")
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise SparclError(f"{path} exists and is not an empty directory. Choose another one.")
+        learner = cls(path, settings)
+        learner.planned_network()  # what cannot work fails before anything is written
+        try:
+            make_directory(path)
+            make_directory(learner.states.directory)
+        except OSError as error:
+            raise write_error(path, error) from error
+        learner_settings.store(path, settings)  # from here on it is a learner
+        return learner
+
+    @classmethod
+    def open(cls, directory: str | Path) -> "Learner":
+        path = Path(directory)
+        if not (path / learner_settings.FILE).is_file():
+            raise SparclError(f"{path} is not a learner: it has no settings.json. Make one with: sparcl new {path}")
+        return cls(path, learner_settings.load(path))
+
+    # Learning
+
+    def learn(
+        self,
+        classes: Mapping[str, Pictures],
+        *,
+        minutes: float | None = None,
+        epochs: int | None = None,
+        listener: Listener | None = None,
+        progress: Progress | None = None,
+    ) -> Learned:
+        """Learn new classes, or more pictures of known ones, from folders or from pictures in memory.
+
+        Raises Stopped if `request_stop` was called: then `resume` goes on, if there was something to go on with.
+        """
+        clock = TimePlan(np.inf)
+        if minutes is not None and not 0 < minutes < 1e6:
+            raise SparclError(f"{minutes} minutes is no time to learn in. Give a number above 0.")
+        if epochs is not None and not 1 <= epochs <= 100_000:
+            raise SparclError(f"{epochs} epochs is impossible. Give a number from 1.")
+        with locked(self.directory):
+            self._finish_cleaning()
+            if self.pending.exists():
+                raise SparclError(
+                    f"{self.directory} has a learn that was interrupted. Go on with it: sparcl learn {self.directory} "
+                    f"--resume; or drop it: sparcl undo {self.directory}"
+                )
+            self.pending.clear()  # pictures of a learn that was cut off before it began
+            try:
+                skipped = self._gather(classes, minutes, epochs, progress)
+            except BaseException:
+                self.pending.clear()
+                raise
+            entry = self._learn_pending(listener or Silent(), clock)
+        return Learned(entry, tuple(skipped))
+
+    def resume(self, listener: Listener | None = None) -> Learned:
+        """Go on with a learn that was interrupted."""
+        with locked(self.directory):
+            self._finish_cleaning()
+            if not self.pending.exists():
+                raise SparclError(f"{self.directory} has no interrupted learn: there is nothing to resume.")
+            return Learned(self._learn_pending(listener or Silent(), TimePlan(np.inf)))
+
+    def request_stop(self) -> None:
+        """Stop at the next safe moment. May be called from a signal handler or another thread."""
+        self._stop_requested = True
+        if self._session is not None:
+            self._session.request_stop()
+
+    def undo(self) -> str:
+        """Back to before the last learn. Says what was done."""
+        with locked(self.directory):
+            if self._drop_pending():
+                return "Dropped the learn that was interrupted; the learner is as it was before it."
+            numbers = self.states.numbers()
+            if not numbers:
+                raise SparclError(f"{self.directory} has learned nothing: there is nothing to undo.")
+            if numbers[0] > 1 and numbers[0] - 1 not in numbers:
+                raise SparclError(
+                    f"{self.directory} can undo {self.settings.undo_steps} learns, and has done so already."
+                )
+            self.states.remove_newest()
+            return f"Undone: {self.directory} is as it was after learn {numbers[0] - 1}."
+
+    def _learn_pending(self, listener: Listener, clock: TimePlan) -> dict[str, Any]:
+        def begun(session: Session) -> None:
+            self._session = session
+            if self._stop_requested:
+                session.request_stop()
+
+        try:
+            return learn_pending(self.settings, self.states, self.pending, listener, clock, begun)
+        except Stopped:
+            assert self._session is not None
+            self._session.checkpoint()
+            raise
+        finally:
+            self._session = None
+            self._stop_requested = False
+
+    def _finish_cleaning(self) -> None:
+        """A power cut between the new state and the removal of what led to it leaves a learn that is done already."""
+        if self.pending.exists() and self.pending.order().base < self.states.newest():
+            self.pending.clear()
+
+    def _drop_pending(self) -> bool:
+        """Whether there was an interrupted learn to drop."""
+        with contextlib.suppress(SparclError):  # one that is damaged can be dropped all the same
+            self._finish_cleaning()
+        was_there = self.pending.exists()
+        self.pending.clear()
+        return was_there
+
+    def _poll(self) -> None:
+        if self._stop_requested:
+            self._stop_requested = False
+            raise Stopped
+
+    def _gather(
+        self, classes: Mapping[str, Pictures], minutes: float | None, epochs: int | None, progress: Progress | None
+    ) -> list[str]:
+        """Decode everything and write it down; from then on the learn is pending."""
+        base = Base(self.states, self.states.newest())
+        new = [_checked_name(name) for name in classes if name not in base.classes]
+        names = (*base.classes, *new)
+        if not classes:
+            raise SparclError("There is nothing to learn: give at least one class.")
+        size = self.settings.pictures.size
+        gathered = Gathered({names.index(name): pictures for name, pictures in classes.items()}, size, self._poll)
+        checksum = self.pending.write_images(gathered.blocks(progress))
+        labels = np.array(gathered.labels, np.int64)
+        for name in classes:
+            if not (labels == names.index(name)).any():
+                reason = f" The first problem: {gathered.skipped[0]}" if gathered.skipped else ""
+                raise SparclError(f"There is no readable picture of {name!r}.{reason}")
+        images = self.pending.map_images(len(labels), size)
+        held = self._hold_out(base, images, labels)
+        if (~held).sum() < 2:
+            raise SparclError(
+                "One picture is too little to learn from: give at least 2, better 20 or more of each class."
+            )
+        order = Order(base.number, names, len(new), size, len(labels), checksum, len(gathered.skipped), minutes, epochs)
+        self.pending.write(order, labels, held)
+        return gathered.skipped
+
+    def _hold_out(self, base: Base, images: Any, labels: Any) -> Any:
+        held = np.zeros(len(labels), bool)
+        pictures = self.settings.pictures
+        known, known_labels = (
+            base.held_out if base.number else (np.zeros((0, 3, 1, 1), np.uint8), np.zeros(0, np.int64))
+        )
+        for label in np.unique(labels):
+            of_class = np.flatnonzero(labels == label)
+            already = held_out.digests(known[known_labels == label])
+            found = held_out.digests(images[of_class])
+            held[of_class] = held_out.choose(found, pictures.held_out, pictures.held_out_most, already)
+        return held
+
+    # Looking
+
+    def predict(self, pictures: Pictures) -> list[Prediction]:
+        """What each picture shows: of a file, all files of a folder, many of them, or pictures in memory.
+
+        Raises for the first picture that cannot be read.
+        """
+        predictor = open_predictor(self.directory)
+        images = []
+        items: Sequence[Any] = [pictures] if isinstance(pictures, str | Path) else list(pictures)
+        for item in items:
+            if not isinstance(item, str | Path):
+                images.append(prepare_array(item, predictor.description.size))
+                continue
+            for image in decode_files(listed_files(Path(item)), predictor.description.size):
+                if isinstance(image, SparclError):
+                    raise image
+                images.append(image)
+        return predictor.predict(np.stack(images)) if images else []
+
+    def planned_network(self) -> Graph:
+        """The graph of the network that the first learn will make; raises if it cannot be built."""
+        training, size = self.settings.training, self.settings.pictures.size
+        try:
+            return build_model(training.model, (3, size, size), max(self.settings.classes, 2), training.width)
+        except ValueError as error:
+            raise SparclError(f"Pictures of {size} pixels are too small for {training.model}: {error}.") from error
+
+    def status(self) -> dict[str, Any]:
+        """Classes, samples kept, sparsity, sizes, history."""
+        return describe(self)
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        raise SparclError(f"{name!r} cannot be the name of a class. Give a short name of printable characters.")
+    return name

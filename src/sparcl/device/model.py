@@ -1,0 +1,145 @@
+"""What a state says about its network, and predicting with it. Loads only what predicting needs."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl import _engine
+from sparcl.data.augmentation import Augmentation
+from sparcl.device.states import State, States
+from sparcl.errors import SparclError
+from sparcl.graph import MODELS, Graph, build_model
+from sparcl.network.native import NativeNetwork
+from sparcl.network.restoring import load_network
+
+FORMAT = 1
+MOST_CLASSES = 10_000
+MOST_WIDTH = 1024
+
+
+@dataclass(frozen=True)
+class Description:
+    """The network of a state, the names of its classes, and how pictures are prepared for it."""
+
+    model: str
+    width: int
+    size: int
+    outputs: int  # at least one for each class
+    classes: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def graph(self) -> Graph:
+        return build_model(self.model, (3, self.size, self.size), self.outputs, self.width)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"format": FORMAT, **vars(self)}
+
+    @staticmethod
+    def from_json(content: Any) -> "Description":
+        """Checked: raises ValueError, KeyError or TypeError for anything that no learner has written."""
+        if content["format"] != FORMAT:
+            raise ValueError(f"it has format {content['format']!r}, and this version reads format {FORMAT}")
+        if content["model"] not in MODELS:
+            raise ValueError(f"there is no model called {content['model']!r}")
+        classes = content["classes"]
+        if not isinstance(classes, list) or not all(isinstance(name, str) and name.isprintable() for name in classes):
+            raise ValueError("the classes are no list of names")
+        if len(set(classes)) != len(classes):
+            raise ValueError("two classes have the same name")
+        return Description(
+            model=content["model"],
+            width=_whole(content["width"], 1, MOST_WIDTH),
+            size=_whole(content["size"], 8, 1024),
+            outputs=_whole(content["outputs"], max(1, len(classes)), MOST_CLASSES),
+            classes=tuple(classes),
+            mean=_channels(content["mean"], -np.inf),
+            std=_channels(content["std"], 0.0),
+        )
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The classes of a picture, the likeliest first, with how sure the network is of each; and how long it took."""
+
+    classes: tuple[str, ...]
+    confidences: tuple[float, ...]
+    milliseconds: float
+
+    @property
+    def name(self) -> str:
+        return self.classes[0]
+
+    @property
+    def confidence(self) -> float:
+        return self.confidences[0]
+
+
+class Predictor:
+    """The network of a state, ready to predict."""
+
+    def __init__(self, tensors: Mapping[str, NDArray[Any]], state: State) -> None:
+        self.description = Description.from_json(state["network"])
+        graph = self.description.graph()
+        wanted = [name for name in tensors if name.startswith(("parameters.", "statistics.", "index."))]
+        self.network = NativeNetwork(graph, load_network(graph, {name: tensors[name] for name in wanted}))
+        self._normalise = Augmentation(0, False, self.description.mean, self.description.std)
+        #: As many pictures as the engine computes at once anyway.
+        self.batch = max(1, _engine.lanes())
+
+    def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Of the known classes, for pictures [n, 3, size, size]."""
+        prepared = self._normalise.test(images, np.arange(len(images)))
+        return np.asarray(self.network.predict(prepared)[:, : len(self.description.classes)], np.float32)
+
+    def predict(self, images: NDArray[np.uint8]) -> list[Prediction]:
+        predictions = []
+        for first in range(0, len(images), self.batch):
+            start = time.perf_counter()
+            logits = self.logits(np.ascontiguousarray(images[first : first + self.batch]))
+            took = 1e3 * (time.perf_counter() - start) / len(logits)
+            shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+            for shares in shifted / shifted.sum(axis=1, keepdims=True):
+                order = np.argsort(-shares, kind="stable")
+                names = tuple(self.description.classes[label] for label in order)
+                predictions.append(Prediction(names, tuple(float(shares[label]) for label in order), took))
+        return predictions
+
+
+def open_predictor(directory: Path) -> Predictor:
+    """The last committed state, also while something is being learned. A state may vanish while it is looked for."""
+    if not (directory / "settings.json").is_file():
+        raise SparclError(
+            f"{directory} is not a learner: it has no settings.json. Make one with: sparcl new {directory}"
+        )
+    states = States(directory / "states")
+    for _ in range(3):
+        number = states.newest()
+        if not number:
+            raise SparclError(
+                f"{directory} has learned nothing yet. Begin with: sparcl learn {directory} FOLDER FOLDER"
+            )
+        try:
+            with states.open(number) as sealed:
+                return Predictor(sealed, sealed.state)
+        except FileNotFoundError:
+            continue
+    raise SparclError(f"{directory} is changing too fast to be read. Try again.")
+
+
+def _whole(value: Any, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{value!r} stands where a number from {least} to {most} is expected")
+    return value
+
+
+def _channels(values: Any, above: float) -> tuple[float, ...]:
+    numbers = tuple(float(value) for value in values)
+    if len(numbers) != 3 or not all(np.isfinite(number) and number > above for number in numbers):
+        raise ValueError("the mean or the deviation of the channels is impossible")
+    return numbers

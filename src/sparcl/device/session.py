@@ -1,0 +1,321 @@
+"""One learn: the loop of a run, around one task of pictures, from one committed state to the next.
+
+    base state ──► room for new classes ──► judge ──► learn (checkpoints, time plan) ──► judge ──► next state
+
+Until the next state is renamed into place the learner is as it was; from that moment on it has learned.
+"""
+
+import contextlib
+import datetime
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.data import Augmentation, Samples, Task
+from sparcl.data.store import ChannelStatistics
+from sparcl.device.base import Base
+from sparcl.device.growth import grow, shrink_buffer
+from sparcl.device.held_out import digests
+from sparcl.device.judgement import Judgement, judge
+from sparcl.device.model import Description
+from sparcl.device.pending import Pending, PendingDirectory
+from sparcl.device.settings import LearnerSettings
+from sparcl.device.states import State, States
+from sparcl.device.time_plan import TimePlan, epochs_that_fit, stage_epochs
+from sparcl.errors import SparclError
+from sparcl.generators import Generators
+from sparcl.learning.checkpoints import UNREADABLE, Tensors
+from sparcl.learning.loop import Loop
+from sparcl.learning.position import Position
+from sparcl.learning.settings import Settings
+from sparcl.learning.state import capture_loop, check_place, restore_loop
+from sparcl.methods import ReservoirBuffer
+from sparcl.network.restoring import checked_index
+
+HISTORY_KEPT = 1000
+IMPOSSIBLE = (*UNREADABLE, IndexError, OverflowError, AttributeError)
+
+
+class Listener(Protocol):
+    """Who watches a learn."""
+
+    def noted(self, text: str) -> None: ...
+    def started(self, total_steps: int, done_steps: int) -> None: ...
+    def stepped(self, epoch: int, epochs: int, step: int, total_steps: int, loss: float) -> None: ...
+
+
+class Session(Loop):
+    def __init__(
+        self,
+        settings: LearnerSettings,
+        base: Base,
+        pending: Pending,
+        directory: PendingDirectory,
+        listener: Listener,
+        clock: TimePlan,
+    ) -> None:
+        self.learner, self.base, self.pending = settings, base, pending
+        self.directory, self.listener = directory, listener
+        order = pending.order
+        self._check_order()
+        outputs = max(settings.classes, len(order.classes), base.description.outputs if base.description else 0)
+        self.task = _task(base, pending)
+        mean, std = self._scale()
+        training = settings.training.model_copy(
+            update={
+                "buffer_size": settings.capacity(outputs),
+                "epochs": order.epochs or settings.training.epochs,
+            }
+        )
+        self.description = Description(
+            training.model, training.width, settings.pictures.size, outputs, order.classes, mean, std
+        )
+        pictures = settings.pictures
+        padding = pictures.size // 8 if pictures.padding is None else pictures.padding
+        augmentation = Augmentation(padding, pictures.flip, mean, std)
+        super().__init__(_native(training), self.description.graph(), augmentation, [self.task])
+        self._full_stage: int = getattr(self.sparsifier, "stage_epochs", 1)
+        self.before: Judgement | None = None
+        found, used = directory.load(), 0.0
+        try:
+            if found is not None:
+                used = self._resume(*found)
+            elif base.number:
+                self._begin_from(base)
+            else:
+                self.sparsifier.begin_run()
+        except IMPOSSIBLE as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise SparclError(
+                f"What is stored in {directory.directory.parent} does not fit together ({reason}). "
+                f"`sparcl undo {directory.directory.parent}` drops the newest of it."
+            ) from error
+        self.time = TimePlan(60 * order.minutes if order.minutes else np.inf, used + clock.used)
+        self._last_checkpoint = time.monotonic()
+
+    def run(self) -> tuple[Tensors, State]:
+        """Learn, and return the next state."""
+        if self.before is None:
+            held, labels = self._held_out(before=True)
+            self.before = judge(self.method, held, labels, self.base.classes, None, self.poll)
+        self.listener.started(self.steps_of(self.task), self.steps_done(self.task))
+        self.learn(self.task)
+        held, labels = self._held_out(before=False)
+        after = judge(self.method, held, labels, self.pending.order.classes, self._buffer(), self.poll)
+        return self._next_state(held, labels, after)
+
+    # The loop
+
+    def between_steps(self, task: Task) -> None:
+        if time.monotonic() - self._last_checkpoint >= 60 * self.settings.checkpoint.minutes:
+            self.checkpoint()
+        self.poll()
+        self._keep_to_the_time(task)
+
+    def stepped(self) -> None:
+        self.time.stepped()
+        position = self.position
+        self.listener.stepped(
+            position.epoch, self.epochs, self.steps_done(self.task), self.steps_of(self.task), self.method.loss
+        )
+
+    def _keep_to_the_time(self, task: Task) -> None:
+        position = self.position
+        if not self.pending.order.minutes or not position.step or position.epoch >= self.epochs:
+            return
+        fit = self.time.steps_left(self._reserved_steps())
+        at_the_end = position.step == self.batches(len(self.order))
+        if fit == 0:
+            # What was presented so far is the epoch, and the epoch is the last one.
+            self.order = self.order[: position.step * self.settings.batch_size] if not at_the_end else self.order
+            self.epochs = position.epoch + 1
+        elif self.time.just_measured and position.epoch == 0:
+            self.epochs = epochs_that_fit(self.settings.epochs, self._steps_when_planned, position.step + fit)
+            self._set_stages(self.epochs)
+        elif at_the_end and self.time.measured:
+            done = self.steps_done(task)
+            further = epochs_that_fit(self.settings.epochs, self._steps_with, done + fit)
+            self.epochs = max(position.epoch + 1, further)
+
+    def _reserved_steps(self) -> float:
+        """What comes after the last step, in steps: deciding about the mask, judging, writing."""
+        judged = int(self.pending.held_out.sum()) + self._buffer().capacity
+        if self.base.number:
+            judged += len(self.base.held_out[1])
+        return 3 + judged / (3 * self.settings.batch_size)
+
+    def _steps_when_planned(self, epochs: int) -> int:
+        self._set_stages(epochs)
+        return self._steps_with(epochs)
+
+    def _steps_with(self, epochs: int) -> int:
+        return sum(self.steps_in(self.task, epoch) for epoch in range(epochs))
+
+    def _set_stages(self, epochs: int) -> None:
+        if hasattr(self.sparsifier, "stage_epochs"):
+            self.sparsifier.stage_epochs = stage_epochs(self._full_stage, epochs, self.settings.epochs)
+
+    # Stopping and going on
+
+    def checkpoint(self) -> None:
+        tensors, state = capture_loop(self)
+        state |= {
+            "base": self.base.number,
+            "epochs": self.epochs,
+            "stage_epochs": getattr(self.sparsifier, "stage_epochs", 1),
+            "used": self.time.used,
+            "before": self.before.to_json() if self.before else None,
+        }
+        self.directory.save(self.position.total_steps, tensors, state)
+        self._last_checkpoint = time.monotonic()
+
+    def _resume(self, tensors: Tensors, state: State) -> float:
+        checked_index(self.network.graph, tensors)
+        if state["base"] != self.base.number:
+            raise ValueError("it belongs to another state")
+        self.epochs = int(state["epochs"])
+        if not 1 <= self.epochs <= self.settings.epochs:
+            raise ValueError("the planned epochs are impossible")
+        if hasattr(self.sparsifier, "stage_epochs"):
+            self.sparsifier.stage_epochs = max(1, int(state["stage_epochs"]))
+        self._restore(tensors, state)
+        if self.position.task != self.task.index:
+            raise ValueError("it belongs to another task")
+        if self.position.step:
+            check_place(self, self.task)
+        self.before = Judgement.from_json(state["before"]) if state["before"] is not None else None
+        return float(state["used"])
+
+    def _begin_from(self, base: Base) -> None:
+        assert base.description is not None
+        generators = Generators(self.settings.seed)
+        generators.restore(base.state["generators"])
+        tensors = grow(base.tensors, base.description.graph(), self.description.outputs, generators["initialisation"])
+        tensors = shrink_buffer(tensors, self.settings.buffer_size, generators["reservoir"])
+        self._restore(tensors, {**base.state, "generators": generators.state()})
+        if self.position != Position(task=self.task.index, total_steps=self.position.total_steps):
+            raise ValueError("the state is not the end of a learn")
+
+    def _restore(self, tensors: Tensors, state: State) -> None:
+        logits = tensors["method.buffer.logits"]
+        if np.isinf(logits).any() or (logits.shape[1] and np.isnan(logits[:, 0]).any()):
+            raise ValueError("the buffer's logits are not numbers")
+        restore_loop(self, tensors, state)
+
+    # The next state
+
+    def _next_state(
+        self, held: NDArray[np.uint8], labels: NDArray[np.int64], after: Judgement
+    ) -> tuple[Tensors, State]:
+        order, task = self.pending.order, self.task
+        entry = {
+            "number": self.base.number + 1,
+            "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "pictures": {
+                order.classes[label]: int((task.train.labels == label).sum()) for label in np.unique(task.train.labels)
+            },
+            "new": list(order.classes[len(order.classes) - order.new :]),
+            "skipped": order.skipped,
+            "epochs": self.epochs,
+            "steps": self.position.total_steps - self.base.position.total_steps,
+            "seconds": round(self.time.used, 1),
+            "before": self.before.to_json() if self.before else None,
+            "after": after.to_json(),
+        }
+        self.position.next_task()
+        self.order = np.empty(0, np.int64)
+        tensors, state = capture_loop(self)
+        tensors |= {"held_out.images": held, "held_out.labels": labels}
+        state |= {
+            "network": self.description.to_json(),
+            "history": [*self.base.history, entry][-HISTORY_KEPT:],
+        }
+        return tensors, state
+
+    def _held_out(self, before: bool) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """All pictures to judge by; those of the classes known before, or of all."""
+        held = np.flatnonzero(self.pending.held_out)
+        images, labels = self.pending.images[held], self.pending.labels[held]
+        every, every_label = images, labels
+        if self.base.number:
+            # A picture that is there already, because it was given a second time, counts once.
+            fresh = ~np.isin(digests(images), digests(self.base.held_out[0]))
+            every = np.concatenate([self.base.held_out[0], images[fresh]])
+            every_label = np.concatenate([self.base.held_out[1], labels[fresh]])
+        known = every_label < (len(self.base.classes) if before else len(self.pending.order.classes))
+        return np.ascontiguousarray(every[known]), every_label[known]
+
+    def _buffer(self) -> ReservoirBuffer:
+        buffer = self.method.buffer  # type: ignore[attr-defined]
+        assert isinstance(buffer, ReservoirBuffer)
+        return buffer
+
+    def _scale(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and deviation: as set, as learned first, or of these pictures, which are the first."""
+        pictures = self.learner.pictures
+        if pictures.mean is not None and pictures.std is not None:
+            return pictures.mean, pictures.std
+        if self.base.description is not None:
+            return self.base.description.mean, self.base.description.std
+        statistics = ChannelStatistics(3)
+        train = self.task.train
+        for start in range(0, len(train), 256):
+            statistics.add(train.originals(slice(start, start + 256)))
+        return statistics.result()
+
+    def _check_order(self) -> None:
+        order, base, size = self.pending.order, self.base, self.learner.pictures.size
+        training = self.learner.training
+        same = base.description is None or (training.model, training.width, size) == (
+            base.description.model,
+            base.description.width,
+            base.description.size,
+        )
+        known = order.classes[: len(order.classes) - order.new]
+        if not same or order.base != base.number or order.size != size or known != base.classes:
+            raise SparclError(
+                f"What is stored in {self.directory.directory.parent} does not fit together: its settings, its state "
+                f"and the learn that was interrupted contradict each other."
+            )
+
+
+def _task(base: Base, pending: Pending) -> Task:
+    """The pictures as a task. Its classes reach from the lowest label it has to the newest class."""
+    chosen = np.flatnonzero(~pending.held_out)
+    labels = pending.labels[chosen]
+    train = Samples(pending.images, chosen, labels)
+    classes = range(int(labels.min()), len(pending.order.classes))
+    return Task(base.position.task, classes, train, train.select(slice(0)), None)
+
+
+def _native(settings: Settings) -> Settings:
+    """A learner needs no torch, and its states are the same with and without it."""
+    return settings.model_copy(update={"backend": "native"})
+
+
+def learn_pending(
+    settings: LearnerSettings,
+    states: States,
+    directory: PendingDirectory,
+    listener: Listener,
+    clock: TimePlan,
+    on_session: Callable[[Session], None],
+) -> dict[str, Any]:
+    """Learn what is pending and commit it; returns the entry of the history. `clock` runs since the command began."""
+    pending = directory.read()
+    if pending.order.base != states.newest():
+        raise SparclError(
+            f"The state from which the interrupted learn in {directory.directory.parent} began is gone. "
+            f"Drop it with `sparcl undo {directory.directory.parent}`."
+        )
+    session = Session(settings, Base(states, pending.order.base), pending, directory, listener, clock)
+    on_session(session)
+    tensors, state = session.run()
+    states.commit(pending.order.base + 1, tensors, state, settings.undo_steps + 1)
+    with contextlib.suppress(SparclError):  # it is learned: what cannot be removed now is removed by the next one
+        directory.clear()
+    entry: dict[str, Any] = state["history"][-1]
+    return entry

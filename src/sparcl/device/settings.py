@@ -1,0 +1,114 @@
+"""The settings of a learner: those of a run (method, network, epochs, ...), and what only a learner has.
+
+They are made once, by `sparcl new`, completely resolved, and stored as settings.json in the learner's directory.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sparcl.errors import SparclError
+from sparcl.files import write_json
+from sparcl.learning.run_directory import read_json
+from sparcl.learning.settings import Section, Settings, Values, merge, resolve, validated
+from sparcl.methods import METHODS, Rehearsal
+
+FILE = "settings.json"
+SPARSIFIERS = ("none", "sparcl")  # the others plan with the length of the whole stream, which nobody knows here
+
+Channels = tuple[float, float, float]
+Spread = Annotated[float, Field(gt=0)]
+
+
+class PictureSettings(Section):
+    size: int = Field(64, ge=8, le=1024, description="side of the squares that pictures are resized to")
+    flip: bool = Field(True, description="mirror training pictures at random")
+    padding: int | None = Field(None, ge=0, le=64, description="shift them by up to so many pixels; default: size/8")
+    mean: Channels | None = Field(None, description="of the channels, 0 to 1; default: of the first pictures learned")
+    std: tuple[Spread, Spread, Spread] | None = Field(None, description="the same for the standard deviation")
+    held_out: float = Field(0.1, ge=0, le=0.5, description="share that is never trained on, to judge by")
+    held_out_most: int = Field(50, ge=1, description="but no more than so many of each class")
+
+
+class LearnerSettings(Section):
+    training: Settings
+    pictures: PictureSettings = PictureSettings()
+    classes: int = Field(0, ge=0, le=10_000, description="outputs that the network has from the start; it can grow")
+    buffer_mb: float | None = Field(None, gt=0, description="limit of the buffer in MB (10^6 bytes) instead of samples")
+    undo_steps: int = Field(1, ge=1, le=100, description="how many learns can be undone; each keeps a whole state")
+
+    def sample_bytes(self, outputs: int) -> int:
+        """What one sample takes in the buffer: picture, label, task and logits."""
+        keeps_logits = METHODS[self.training.method.name].keeps_logits  # type: ignore[attr-defined]
+        return 3 * self.pictures.size**2 + 16 + (4 * outputs if keeps_logits else 0)
+
+    def capacity(self, outputs: int) -> int:
+        """Samples that the buffer may hold when the network has so many outputs."""
+        if self.buffer_mb is None:
+            return self.training.buffer_size
+        return max(2, int(self.buffer_mb * 1e6) // self.sample_bytes(outputs))
+
+
+DEFAULTS: Values = {
+    "training": {"dataset": "folder", "method": {"name": "derpp"}, "sparsifier": {"name": "sparcl"}, "sparsity": 0.9}
+}
+# For short trainings and tasks of a single class (docs/learner.md): far better than what suits 50 epochs a task.
+DERPP_DEFAULTS: Values = {"learning_rate": 0.1, "beta": 1.0, "one_pass": True}
+
+
+def make(changes: Values) -> LearnerSettings:
+    """Complete settings from single values: `training` as for a run, the others of LearnerSettings."""
+    values = merge(DEFAULTS, changes)
+    training = values["training"]
+    if not isinstance(training, dict):
+        raise SparclError(f"The setting training = {training!r} is wrong: it is a section.")
+    method = training["method"]
+    if isinstance(method, dict) and method.get("name") == "derpp":
+        training = {**training, "method": {**DERPP_DEFAULTS, **method}}
+    values["training"] = resolve(training).model_dump(mode="json")
+    return _checked(validated(LearnerSettings, values))
+
+
+def split(values: Values) -> Values:
+    """Flat values, as --set gives them, sorted into the learner's own and those of the training."""
+    own = LearnerSettings.model_fields.keys() - {"training"}
+    return {
+        **{key: value for key, value in values.items() if key in own},
+        "training": {key: value for key, value in values.items() if key not in own},
+    }
+
+
+def buffer_budget(text: str) -> Values:
+    """ "500" samples, or "20MB"."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(mb)?", text.strip(), re.IGNORECASE)
+    if found is None or (not found[2] and "." in found[1]):
+        raise SparclError(f"{text!r} is not a size for the buffer. Write samples (500) or megabytes (20MB).")
+    return {"buffer_mb": float(found[1])} if found[2] else {"training": {"buffer_size": int(found[1])}}
+
+
+def store(directory: Path, settings: LearnerSettings) -> None:
+    write_json(directory / FILE, settings.model_dump(mode="json"))
+
+
+def load(directory: Path) -> LearnerSettings:
+    stored: dict[str, Any] = read_json(directory / FILE)
+    try:
+        return make(stored)
+    except SparclError as error:
+        raise SparclError(f"{directory / FILE} is damaged: {error}") from error
+
+
+def _checked(settings: LearnerSettings) -> LearnerSettings:
+    training = settings.training
+    if not issubclass(METHODS[training.method.name], Rehearsal):
+        able = sorted(name for name, method in METHODS.items() if issubclass(method, Rehearsal))
+        raise SparclError(f"A learner cannot use {training.method.name}. Choose one of: {', '.join(able)}.")
+    if training.sparsifier.name not in SPARSIFIERS:
+        raise SparclError(f"A learner cannot use {training.sparsifier.name}. Choose one of: {', '.join(SPARSIFIERS)}.")
+    if not settings.capacity(max(settings.classes, 1)):
+        raise SparclError("A learner without a buffer forgets what it knew. Give it some samples, for example 200.")
+    if (settings.pictures.mean is None) != (settings.pictures.std is None):
+        raise SparclError("pictures.mean and pictures.std belong together: give both or none.")
+    return settings

@@ -1,0 +1,56 @@
+"""Everything there is to know about a learner, as plain values."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparcl.device.base import Base
+from sparcl.sparsity.layers import sparse_layers
+
+if TYPE_CHECKING:
+    from sparcl.device.learner import Learner
+
+
+def describe(learner: "Learner") -> dict[str, Any]:
+    states, settings = learner.states, learner.settings
+    base = Base(states, states.newest())
+    labels = base.tensors.get("method.buffer.labels", np.zeros(0, np.int64))
+    held_labels = base.held_out[1] if base.number else np.zeros(0, np.int64)
+    network = _network(learner, base)
+    return {
+        "directory": str(learner.directory),
+        "learns": base.number,
+        "can_undo": base.number == 1 or base.number - 1 in states.numbers(),
+        "interrupted": learner.pending.exists() and learner.pending.order().base == base.number,
+        "classes": [
+            {"name": name, "kept": int((labels == label).sum()), "held_out": int((held_labels == label).sum())}
+            for label, name in enumerate(base.classes)
+        ],
+        "network": network,
+        "method": settings.training.method.name,
+        "buffer": {
+            "kept": len(labels),
+            "capacity": settings.capacity(network["outputs"]),
+            "bytes": len(labels) * settings.sample_bytes(network["outputs"]),
+        },
+        "state_bytes": states.path(base.number).stat().st_size if base.number else 0,
+        "directory_bytes": sum(path.stat().st_size for path in learner.directory.rglob("*") if path.is_file()),
+        "history": base.history,
+    }
+
+
+def _network(learner: "Learner", base: Base) -> dict[str, Any]:
+    """What is there, or before the first learn what will be."""
+    training = learner.settings.training
+    graph = base.description.graph() if base.description else learner.planned_network()
+    active = {name: len(tensor) for name, tensor in base.tensors.items() if name.startswith("index.")}
+    maskable = sum(layer.size for layer in sparse_layers(graph, training.sparsity))
+    return {
+        "model": training.model,
+        "width": training.width,
+        "image_size": learner.settings.pictures.size,
+        "outputs": graph.classes,
+        "parameters": graph.parameter_count(),
+        "stored_parameters": sum(t.size for name, t in base.tensors.items() if name.startswith("parameters.")),
+        "sparsity": 1 - sum(active.values()) / maskable if active else training.sparsity,
+    }

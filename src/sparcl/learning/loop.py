@@ -1,0 +1,203 @@
+"""The loop that learns a task: some epochs of batches, after each of which somebody may look, save or stop.
+
+    begin_task
+    for each epoch:
+        for each batch:  between_steps, method.step
+    end_task
+
+The position in these loops is data (`Position`), not a place in the program, so learning resumes anywhere between two
+steps and goes on bit for bit as if it had never stopped. `Trainer` learns a whole stream of tasks with it, for an
+experiment; `device.session` learns one task after another, as they come.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcl.data import Augmentation, Task
+from sparcl.errors import SparclError
+from sparcl.generators import Generators
+from sparcl.graph import Graph
+from sparcl.learning.costs import CountingWatcher
+from sparcl.learning.position import PhaseClock, Position
+from sparcl.learning.settings import Settings
+from sparcl.methods import METHODS, Batch, TaskwiseRehearsal, Workplace
+from sparcl.network import build_network, choose_backend
+from sparcl.sparsity import SPARSIFIERS, Moment, Site
+
+
+class Stopped(Exception):  # noqa: N818 (not an error: learning was asked to stop, and its state is saved)
+    """Learning was asked to stop; its checkpoint is written."""
+
+
+class Loop:
+    """`tasks` are those known beforehand: some methods and sparsifiers plan with them."""
+
+    def __init__(self, settings: Settings, graph: Graph, augmentation: Augmentation, tasks: Sequence[Task]) -> None:
+        self.augmentation = augmentation
+        self.generators = Generators(settings.seed)
+        backend, self.backend_reason = choose_backend(settings.backend, graph)
+        # What is learned is stored with the backend it really uses: it must resume on the same one.
+        self.settings = settings = settings.model_copy(update={"backend": backend})
+        self.epochs = settings.epochs  # of the task at hand; a limited time may make them fewer
+        self.network = build_network(graph, self.generators["initialisation"], settings.threads, backend)
+        workplace = Workplace(
+            self.network,
+            augmentation,
+            self.generators,
+            settings.buffer_size,
+            settings.replay_batch_size,
+            len(tasks),
+        )
+        method = METHODS[settings.method.name]
+        self.method = method(workplace, settings.method.hyperparameters())
+        samples = [len(task.train) for task in tasks]
+        site = Site(
+            self.network,
+            self.method,
+            self.generators,
+            settings.sparsity,
+            settings.batch_size,
+            settings.epochs,
+            settings.epochs * sum(map(self.batches, [sum(samples)] if method.learns_all_tasks_at_once else samples)),
+            lambda samples: self.watcher.count_importance(samples),
+        )
+        self.sparsifier = SPARSIFIERS[settings.sparsifier.name](site, settings.sparsifier.hyperparameters())
+        self.watcher = CountingWatcher(self.sparsifier, self.network)
+        self.method.watcher = self.watcher
+        self._check_batch_sizes(len(tasks))
+        self.position = Position()
+        self.order: NDArray[np.int64] = np.empty(0, np.int64)
+        self.clock = PhaseClock()
+        self._stop_requested = False
+
+    def _check_batch_sizes(self, tasks: int) -> None:
+        """Batch statistics need more than one number a channel, which a single sample with 1x1 maps does not give."""
+        replayed = self.settings.buffer_size
+        if isinstance(self.method, TaskwiseRehearsal):
+            replayed //= tasks  # what the second task finds in the buffer
+        smallest = min(self.settings.batch_size, self.settings.replay_batch_size, replayed or self.settings.batch_size)
+        tiny = [node.name for node in self.network.graph if node.op == "batch_norm" and node.shape[1:] == (1, 1)]
+        if smallest == 1 and tiny:
+            raise SparclError(
+                f"Batches of one sample cannot be normalised at {tiny[0]}, whose maps have a single pixel. "
+                "Raise batch_size, replay_batch_size and buffer_size to at least 2."
+            )
+
+    def request_stop(self) -> None:
+        """Stop at the next safe moment, with a checkpoint. May be called from a signal handler."""
+        self._stop_requested = True
+
+    def poll(self) -> None:
+        if self._stop_requested:
+            raise Stopped
+
+    # For whoever uses the loop
+
+    def between_steps(self, task: Task) -> None:
+        """Called before every step and at the task's end: the moment to look, to save, or to stop."""
+
+    def stepped(self) -> None:
+        """A step is done."""
+
+    def record(self, event: str, **values: Any) -> None:
+        """Something happened that may be written down."""
+
+    # One task
+
+    def learn(self, task: Task) -> None:
+        position = self.position
+        if not position.begun:
+            self.method.begin_task(task)
+            self.sparsifier.begin_task(self._moment(), task)
+            self._log_sparsity()
+            position.begun = True
+        while True:
+            self.between_steps(task)
+            if position.step and position.step == self.batches(len(self.order)):
+                self._end_epoch(task)
+            if position.epoch == self.epochs:
+                break
+            with self.clock.measure("train"):
+                self.train_step(task)
+        if not position.ended:
+            with self.clock.measure("train"):
+                self.method.end_task(task)
+            position.ended = True
+
+    def train_step(self, task: Task) -> None:
+        position = self.position
+        if position.step == 0:
+            present = self.sparsifier.samples(task)
+            self.order = present[self.generators["order"].permutation(len(present))]
+        moment = self._moment()
+        self.sparsifier.begin_step(moment)
+        start = position.step * self.settings.batch_size
+        last = position.step + 1 == self.batches(len(self.order)) and not self.settings.drop_last
+        chosen = self.order[start:] if last else self.order[start : start + self.settings.batch_size]
+        images = self.augmentation.train(
+            task.train.images, task.train.positions[chosen], self.generators["augmentation"]
+        )
+        progress = self.steps_done(task) / self.steps_of(task)
+        batch = Batch(images, task.train.labels[chosen], task.index, task.classes, task.train, chosen, progress)
+        self.method.loss, self.method.replayed_images, self.watcher.batch = 0.0, [], len(batch)
+        logits = self.method.step(batch)
+        self.sparsifier.end_step(moment, batch, logits)
+        seen = logits[:, : task.classes.stop]
+        position.correct += int((seen.argmax(axis=1) == batch.labels).sum())
+        position.presented += len(batch)
+        position.loss_sum += self.method.loss
+        position.step += 1
+        position.total_steps += 1
+        self.stepped()
+
+    def _end_epoch(self, task: Task) -> None:
+        position = self.position
+        loss = position.loss_sum / position.step
+        if not np.isfinite(loss):
+            raise SparclError(
+                f"The loss became {loss} in task {position.task + 1}, epoch {position.epoch + 1}: training diverged. "
+                "Lower method.learning_rate."
+            )
+        accuracy = 100 * position.correct / position.presented
+        self.record(
+            "epoch",
+            task=position.task,
+            epoch=position.epoch,
+            steps=position.step,
+            samples=position.presented,
+            loss=loss,
+            train_accuracy=accuracy,
+            **self.sparsifier.densities(),
+        )
+        self.sparsifier.end_epoch(self._moment(), task)
+        self._log_sparsity()
+        position.next_epoch()
+
+    def _moment(self) -> Moment:
+        position = self.position
+        return Moment(position.task, position.epoch, position.step, position.total_steps, self.epochs)
+
+    def _log_sparsity(self) -> None:
+        for record in self.sparsifier.records:
+            self.record("sparsity", task=self.position.task, epoch=self.position.epoch, **record)
+        self.sparsifier.records = []
+
+    def batches(self, samples: int) -> int:
+        """How many batches so many samples make. A lone last sample joins the batch before it: batch statistics of a
+        single sample mean nothing."""
+        whole, rest = divmod(samples, self.settings.batch_size)
+        if whole and (self.settings.drop_last or (rest == 1 and self.settings.batch_size > 1)):
+            return whole
+        return whole + (rest > 0)
+
+    def steps_in(self, task: Task, epoch: int) -> int:
+        return self.batches(self.sparsifier.samples_in_epoch(task, epoch))
+
+    def steps_done(self, task: Task) -> int:
+        return sum(self.steps_in(task, epoch) for epoch in range(self.position.epoch)) + self.position.step
+
+    def steps_of(self, task: Task) -> int:
+        return sum(self.steps_in(task, epoch) for epoch in range(self.epochs))

@@ -1,0 +1,102 @@
+"""Pictures as they come: every common kind is read, everything else is skipped with its reason."""
+
+import struct
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+from small import small, sparcl
+
+from sparcl.device.gather import Gathered
+
+
+def png_of(width: int, height: int) -> bytes:
+    """A small file that claims to hold an enormous picture."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """One picture of each kind: its upper half is bright, its lower half dark."""
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    pixels = np.zeros((20, 30, 3), np.uint8)
+    pixels[:10] = 220
+    picture = Image.fromarray(pixels)
+    picture.save(folder / "a.jpg", quality=95)
+    picture.save(folder / "b.png")
+    picture.save(folder / "c.webp", lossless=True)
+    picture.convert("L").save(folder / "d_grey.png")
+    picture.convert("CMYK").save(folder / "e_cmyk.jpg", quality=95)
+    Image.fromarray(np.asarray(picture.convert("L")).astype(np.uint16) << 8).save(folder / "f_16bit.png")
+    picture.convert("P").save(folder / "g_palette.gif")
+    turned = Image.Exif()
+    turned[0x0112] = 3  # upside down
+    picture.rotate(180).save(folder / "h_turned.jpg", quality=95, exif=turned.tobytes())
+    alpha = np.dstack([np.zeros((20, 30, 3), np.uint8), np.full((20, 30), 255, np.uint8)])
+    alpha[:10, :, 3] = 0  # transparent parts become white
+    Image.fromarray(alpha).save(folder / "i_alpha.png")
+    picture.save(folder / "j_moving.webp", save_all=True, append_images=[Image.new("RGB", (30, 20))], lossless=True)
+    picture.save(folder / "k_moving.gif", save_all=True, append_images=[Image.new("RGB", (30, 20))])
+    picture.resize((300, 1)).save(folder / "l_thin.png")
+    (folder / "m").mkdir()
+    picture.save(folder / "m" / "inside.tif")
+    return folder
+
+
+def test_every_common_kind_is_read_and_looks_the_same(odd):
+    gathered = Gathered({0: odd}, 8, lambda: None)
+    images = np.concatenate(list(gathered.blocks()))
+    assert gathered.skipped == [] and len(images) == 13
+    for place, image in enumerate(images):
+        if place != 11:  # the thin one has no halves
+            assert image[:, :3].mean() > 190 and image[:, 5:].mean() < 30, place
+
+
+def test_what_cannot_be_read_is_skipped_and_named(tmp_path, odd):
+    (odd / "n_cut.jpg").write_bytes((odd / "a.jpg").read_bytes()[:300])
+    (odd / "o_text.txt").write_text("not a picture")
+    (odd / "p_bomb.png").write_bytes(png_of(30_000, 30_000))
+    (odd / "q_empty.png").write_bytes(b"")
+    (odd / "r_large.png").write_bytes(bytes(65 * 2**20))
+    learner = small(tmp_path / "shop")
+    learned = learner.learn({"odd": odd})
+    reasons = {line.split("/")[-1].split()[0]: line for line in learned.skipped}
+    assert set(reasons) == {"n_cut.jpg", "o_text.txt", "p_bomb.png", "q_empty.png", "r_large.png"}
+    assert "too many pixels" in reasons["p_bomb.png"] and "larger than 64 MB" in reasons["r_large.png"]
+    assert learned.entry["skipped"] == 5 and sum(learned.entry["pictures"].values()) >= 10
+    shown = sparcl("predict", learner.directory, odd)
+    assert shown.returncode == 1
+    assert len(shown.stdout.splitlines()) == 13 and len(shown.stderr.splitlines()) == 5
+    assert "Traceback" not in shown.stderr
+
+
+def test_predict_loads_only_what_it_needs(tmp_path, photos):
+    """A small board has little memory and little time; what only learning needs stays out."""
+    learner = small(tmp_path / "shop")
+    learner.learn(photos.of("0", "1"))
+    picture = photos.folder / "1" / "00001.png"
+    code = (
+        "import sys; from sparcl.cli.main import main\n"
+        "try: main()\n"
+        "finally: print('LOADED', *sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, "predict", str(learner.directory), str(picture)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert finished.returncode == 0, finished.stderr
+    name, _, answer = finished.stdout.partition(": ")
+    assert name == str(picture) and answer.split()[0] in ("0", "1") and answer.endswith("ms)\n")
+    loaded = set(finished.stderr.split("LOADED")[1].split())
+    unwanted = {"torch", "pydantic", "typer", "click", "rich", "matplotlib", "hypothesis", "asyncio", "http", "ssl"}
+    assert not loaded & unwanted
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("sparcl.")}
+    assert not rooms & {"methods", "sparsity", "report", "bench", "tuning", "metrics"}
+    assert not {"sparcl.learning.settings", "sparcl.learning.loop", "sparcl.data.load"} & loaded
