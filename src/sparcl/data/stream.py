@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,20 @@ class Stream:
     def classes(self) -> int:
         """How many classes the stream holds over all its tasks: the number of outputs a network needs."""
         return len(self.class_names)
+
+    def describe(self) -> dict[str, Any]:
+        """What a reader of a run must know about its data, without the images."""
+        tasks = [
+            {"classes": [task.classes.start, task.classes.stop], "train": len(task.train), "test": len(task.test)}
+            for task in self.tasks
+        ]
+        return {
+            "name": self.name,
+            "class_names": list(self.class_names),
+            "image_shape": list(self.image_shape),
+            "domains": list(self.domains),
+            "tasks": tasks,
+        }
 
     @cached_property
     def fingerprint(self) -> str:

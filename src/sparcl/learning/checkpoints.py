@@ -36,12 +36,15 @@ def save(directory: Path, number: int, tensors: Tensors, state: dict[str, Any]) 
         stale.unlink(missing_ok=True)
 
 
-def load_newest(directory: Path) -> tuple[Tensors, dict[str, Any]] | None:
-    """The newest checkpoint that can be read whole, or None if there is none at all."""
+def load_newest(directory: Path, prefix: str = "") -> tuple[Tensors, dict[str, Any]] | None:
+    """The newest checkpoint that can be read whole, or None if there is none at all.
+
+    With a prefix only the tensors are read whose names begin with it.
+    """
     paths = _newest_first(directory)
     for path in paths:
         try:
-            return _load(path)
+            return _load(path, prefix)
         except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError):
             continue
     if paths:
@@ -49,12 +52,13 @@ def load_newest(directory: Path) -> tuple[Tensors, dict[str, Any]] | None:
     return None
 
 
-def _load(path: Path) -> tuple[Tensors, dict[str, Any]]:
+def _load(path: Path, prefix: str) -> tuple[Tensors, dict[str, Any]]:
     with safetensors.safe_open(path, framework="numpy") as file:
         state = json.loads(file.metadata()["state"])
         if not isinstance(state, dict):
             raise ValueError("the state is not a JSON object")
-        return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118 (not a dict)
+        names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118 (not a dict)
+        return {name: file.get_tensor(name) for name in names}, state
 
 
 def _newest_first(directory: Path) -> list[Path]:
