@@ -1,7 +1,8 @@
 """The lines of metrics.jsonl, checked: whatever they hold, only numbers that make sense come out."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sparcl.errors import SparclError
 from sparcl.learning.run_directory import RunDirectory
 
+_Model = TypeVar("_Model", bound=BaseModel)
 Count = Annotated[int, Field(ge=0, le=10**30)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -22,7 +24,7 @@ class Epoch(Checked):
     task: Count
     epoch: Count
     steps: Count
-    samples: Count
+    samples: Count | None = None  # older versions did not count them
     loss: float
     train_accuracy: Percent
     density: Share | None = None  # dense runs have none
@@ -68,40 +70,32 @@ class Evaluation(Checked):
         return found
 
 
-class History(Checked):
+@dataclass(frozen=True)
+class History:
     """Everything that happened, in order."""
 
-    epochs: Sequence[Epoch] = ()
-    adjustments: Sequence[Adjustment] = ()
-    evaluations: Sequence[Evaluation] = ()
-    untrained: Evaluation | None = None
+    epochs: Sequence[Epoch]
+    adjustments: Sequence[Adjustment]
+    evaluations: Sequence[Evaluation]
+    untrained: Evaluation | None
 
     @classmethod
     def of(cls, directory: RunDirectory) -> "History":
-        return cls.checked(directory.events(), str(directory.path / "metrics.jsonl"))
-
-    @classmethod
-    def checked(cls, events: Sequence[dict[str, Any]], path: str) -> "History":
         kinds: dict[str, tuple[type[Checked], list[Any]]] = {
             "epoch": (Epoch, []),
             "sparsity": (Adjustment, []),
             "task": (Evaluation, []),
             "untrained": (Evaluation, []),
         }
-        for number, event in enumerate(events, 1):
+        for number, event in enumerate(directory.events(), 1):
             if event["event"] in kinds:
                 model, found = kinds[event["event"]]
-                found.append(validated(model, event, f"{path} is damaged in line {number}"))
-        untrained = kinds["untrained"][1]
-        return cls.model_construct(
-            epochs=kinds["epoch"][1],
-            adjustments=kinds["sparsity"][1],
-            evaluations=kinds["task"][1],
-            untrained=untrained[-1] if untrained else None,
-        )
+                found.append(validated(model, event, f"{directory.path}/metrics.jsonl is damaged in line {number}"))
+        epochs, adjustments, evaluations, untrained = (found for _, found in kinds.values())
+        return cls(epochs, adjustments, evaluations, untrained[-1] if untrained else None)
 
 
-def validated[Model: BaseModel](model: type[Model], content: Any, blame: str) -> Model:
+def validated(model: type[_Model], content: Any, blame: str) -> _Model:
     """The content as this model, or one line that begins with `blame`."""
     try:
         return model.model_validate(content)

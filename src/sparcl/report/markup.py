@@ -17,7 +17,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def element(name: str, *content: str, **attributes: str | float | None) -> Markup:
+def element(name: str, /, *content: str, **attributes: str | float | None) -> Markup:
     """An element. `class_` is the attribute class, `stroke_width` is stroke-width; None leaves an attribute out."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_attribute(value))}"'

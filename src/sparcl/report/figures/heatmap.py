@@ -3,6 +3,7 @@
 The shade is the opacity of a colour, so the same drawing fits a light and a dark page.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.report.figures import raster
+from sparcl.report.figures.palette import text_on
 from sparcl.report.figures.scale import thinned
 from sparcl.report.figures.text import label
 from sparcl.report.markup import Markup, element
@@ -17,8 +19,8 @@ from sparcl.report.markup import Markup, element
 MOST_CELLS = 900  # drawn one by one
 MOST_NUMBERS = 450  # with a number in each
 LONGEST_LABEL = 16  # characters
-CHARACTER = 6.4  # pixels of a letter beside the axes
-STRONG = 0.55  # from this opacity on numbers stand in the other colour
+SHRINKS = 480  # pixels; up to this width it is made smaller where there is less room, a larger one scrolls
+CHARACTER = 7.0  # pixels of a letter beside the axes
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,14 @@ class Heatmap:
     number: Callable[[float], str]  # in a cell
     tell: Callable[[int, int], str]  # the whole sentence for a cell, shown under the pointer
     missed: NDArray[np.bool_] | None = None  # cells in the other colour
-    cell: tuple[int, int] = (38, 30)  # pixels
+    cell: tuple[float, float] = (38, 30)  # pixels
+    readout: NDArray[np.int64] | None = None  # numbers that a large one shows under the pointer
     largest: int = 560  # width of the cells together; where they would be wider they become narrower
 
     def svg(self) -> Markup:
         rows, columns = self.values.shape
-        left = 26 + max([4, *(min(len(name), LONGEST_LABEL) for name in self.rows)]) * CHARACTER
-        wide, high = (min(side, self.largest / max(1, columns)) for side in self.cell)
+        left = 30 + max([2, *(min(len(name), LONGEST_LABEL) for name in self.rows)]) * CHARACTER
+        wide, high = (min(side, self.largest / max(1, n)) for side, n in zip(self.cell, (columns, rows), strict=True))
         turned = max((len(name) for name in self.columns), default=1) * CHARACTER > wide - 4 and not _numeric(self.columns)
         bottom = 24 + (min(LONGEST_LABEL, max(map(len, self.columns))) * CHARACTER if turned else 16)
         width, height = left + columns * wide + 8, rows * high + bottom
@@ -55,13 +58,15 @@ class Heatmap:
             ),
             viewBox=f"0 0 {width:.0f} {height:.0f}",
             width=f"{width:.0f}",
-            class_="plot heat",
+            class_="plot heat" if width <= SHRINKS else "plot heat large",
             role="img",
             aria_label=self.title,
         )
 
     def _cells(self, left: float, wide: float, high: float) -> list[Markup]:
-        parts = []
+        rows, columns = self.values.shape
+        frame = element("rect", x=left, y=0, width=columns * wide, height=rows * high, class_="frame")
+        parts = [] if self.missed is None else [frame]
         numbered = self.values.size <= MOST_NUMBERS and wide >= 20
         for row, column in np.ndindex(*self.values.shape):
             value = float(self.values[row, column])
@@ -81,7 +86,7 @@ class Heatmap:
             )
             inside = [box, element("title", self.tell(row, column))]
             if numbered and self.number(value):
-                tone = f"on-{kind}" if opacity > STRONG else "ink"
+                tone = text_on("miss" if kind == "miss" else "heat", opacity)
                 x, y = left + (column + 0.5) * wide, (row + 0.5) * high + 4
                 inside.append(label(self.number(value), x, y, "middle", f"cell {tone}"))
             parts.append(element("g", *inside))
@@ -91,11 +96,19 @@ class Heatmap:
         rows, columns = self.values.shape
         shares = np.vectorize(self.shade, otypes=[np.float64])(np.nan_to_num(self.values))
         shares[np.isnan(self.values)] = 0
-        place = {"x": left, "y": 0, "width": columns * wide, "height": rows * high}
-        return [
-            element("rect", **place, class_="frame"),
-            element("image", **place, href=raster.heat(shares, self.missed), preserveAspectRatio="none", class_="pixels"),
-        ]
+        place: dict[str, float] = {"x": left, "y": 0, "width": columns * wide, "height": rows * high}
+        told = self.values.round(2) if self.readout is None else self.readout
+        picture = element(
+            "image",
+            **place,
+            href=raster.heat(shares, self.missed),
+            preserveAspectRatio="none",
+            class_="pixels",
+            data_rows=json.dumps(list(self.rows)),
+            data_columns=json.dumps(list(self.columns)),
+            data_values=json.dumps(told.tolist()).replace("NaN", "null"),
+        )
+        return [element("rect", **place, class_="frame"), picture]
 
     def _row_labels(self, left: float, high: float) -> list[Markup]:
         shown = thinned(len(self.rows), int(len(self.rows) * high / 13))
@@ -115,7 +128,7 @@ class Heatmap:
 
 
 def _numeric(labels: Sequence[str]) -> bool:
-    return all(name.isdigit() for name in labels)
+    return all(name.replace(".", "").isdigit() for name in labels)
 
 
 def _cut(name: str) -> str:

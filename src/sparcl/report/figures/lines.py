@@ -16,7 +16,7 @@ from sparcl.report.figures.text import label
 from sparcl.report.markup import Markup, element
 
 WIDTH, HEIGHT = 420, 250
-LEFT, RIGHT, TOP, BOTTOM = 50, 14, 12, 46  # around the axes
+LEFT, RIGHT, TOP, BOTTOM = 40, 10, 30, 42  # around the axes
 MOST_MARKERS = 30  # a line of more points has no markers
 CHARACTER = 6.6  # pixels of a letter on an axis
 
@@ -28,6 +28,7 @@ class Line:
     y: Sequence[float | None]  # None leaves a gap
     series: int = 0  # its colour
     names: Sequence[str] = ()  # of its points, where the number on the axis would not say it
+    gaps: Sequence[int] = ()  # points that are not joined to those before
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class LinePlot:
         parts = []
         for tick in self._y_ticks:
             y = self._y(tick)
-            parts.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="grid"))
+            parts.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="gridline"))
             parts.append(label(short(tick), LEFT - 7, y + 4, "end"))
         for rule in self.rules:
             x = self._x(rule)
@@ -70,17 +71,17 @@ class LinePlot:
         shown = thinned(len(labels), int((WIDTH - LEFT - RIGHT) / widest))
         parts += [label(labels[place][1], self._x(labels[place][0]), HEIGHT - BOTTOM + 17, "middle") for place in shown]
         parts.append(label(self.x_label, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "middle", "axis"))
-        middle = (TOP + HEIGHT - BOTTOM) / 2
-        parts.append(label(self.y_label, 12, middle, "middle", "axis", turn=f"rotate(-90 12 {middle:g})"))
+        parts.append(label(self.y_label, 2, 12, "start", "axis"))  # level, for it is often long
         return parts
 
     def _draw(self, line: Line) -> list[Markup]:
         names = line.names or [short(x) for x in line.x]
         known = [(x, y, name) for x, y, name in zip(line.x, line.y, names, strict=True) if y is not None]
         strokes, pen = [], "M"
-        for x, y in zip(line.x, line.y, strict=True):
-            if y is None:
+        for place, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
+            if y is None or place in line.gaps:
                 pen = "M"
+            if y is None:
                 continue
             strokes.append(f"{pen}{self._x(x):.1f} {self._y(y):.1f}")
             pen = "L"

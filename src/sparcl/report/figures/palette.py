@@ -4,7 +4,7 @@ The series differ in hue and in lightness, so that they can be told apart withou
 many, dashes tell the rest apart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 LIGHT, DARK = 0, 1
 
@@ -15,9 +15,7 @@ COLOURS: Mapping[str, tuple[str, str]] = {
     "ink": ("#1b2026", "#e8ebef"),
     "muted": ("#5a6472", "#9ea8b5"),
     "heat": ("#0b5cad", "#58a6ff"),
-    "on-heat": ("#ffffff", "#0b1220"),
     "miss": ("#c2410c", "#ff9350"),
-    "on-miss": ("#ffffff", "#1d0f05"),
     "series-0": ("#0b62c4", "#58a6ff"),
     "series-1": ("#c2410c", "#ff9350"),
     "series-2": ("#0a7d5a", "#4fd6a5"),
@@ -26,6 +24,11 @@ COLOURS: Mapping[str, tuple[str, str]] = {
     "series-5": ("#5b45c9", "#b6a6ff"),
     "series-6": ("#0e7490", "#4dd2ea"),
     "series-7": ("#4b5563", "#b4bcc8"),
+    # Text on a shade: black or white, in light and in dark, as `text_on` finds it.
+    "on-bb": ("#000000", "#000000"),
+    "on-bw": ("#000000", "#ffffff"),
+    "on-wb": ("#ffffff", "#000000"),
+    "on-ww": ("#ffffff", "#ffffff"),
 }
 SERIES = sum(name.startswith("series-") for name in COLOURS)
 DASHES = ("", "7 4", "2 3", "9 3 2 3")  # of each further round through the colours
@@ -42,7 +45,29 @@ def stylesheet(scope: str = ":root") -> str:
 
 
 def _series_rules() -> str:
-    return "\n".join(f".series-{number}{{--series:var(--series-{number})}}" for number in range(SERIES))
+    series = [f".series-{number}{{--series:var(--series-{number})}}" for number in range(SERIES)]
+    texts = [f".{name}{{fill:var(--{name})}}" for name in COLOURS if name.startswith("on-")]
+    return "\n".join(series + texts)
+
+
+def text_on(name: str, opacity: float) -> str:
+    """The colour of text that can be read best on a shade of another colour, on a light and on a dark page."""
+    choice = ""
+    for side in (LIGHT, DARK):
+        above, below = _channels(COLOURS[name][side]), _channels(COLOURS["card"][side])
+        shade = _luminance([opacity * a + (1 - opacity) * b for a, b in zip(above, below, strict=True)])
+        choice += "b" if (shade + 0.05) / 0.05 > 1.05 / (shade + 0.05) else "w"
+    return f"on-{choice}"
+
+
+def _channels(colour: str) -> list[float]:
+    return [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+
+
+def _luminance(channels: Sequence[float]) -> float:
+    """Relative luminance as the guidelines for accessible pages (WCAG) define it."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def series_class(number: int) -> str:

@@ -31,11 +31,19 @@ def heat(shares: NDArray[np.floating], missed: NDArray[np.bool_] | None = None) 
 
 def strip(images: NDArray[np.uint8], longest_side: int) -> str:
     """Images [n, channels, height, width] side by side, made smaller if they are larger than that."""
-    count, channels, height, width = images.shape
-    flat = images.transpose(2, 0, 3, 1).reshape(height, count * width, channels)
-    picture = Image.fromarray(np.ascontiguousarray(flat[..., 0] if channels == 1 else flat[..., :3]))
+    pictures = [_small(image, longest_side) for image in images]
+    wide, high = pictures[0].size
+    gap = max(1, wide // 16)
+    whole = Image.new("RGBA", (len(pictures) * (wide + gap) - gap, high), (0, 0, 0, 0))
+    for place, picture in enumerate(pictures):
+        whole.paste(picture, (place * (wide + gap), 0))
+    return data_uri(whole)
+
+
+def _small(image: NDArray[np.uint8], longest_side: int) -> Image.Image:
+    channels, height, width = image.shape
+    colours = image if channels >= 3 else image[:1].repeat(3, axis=0)
+    picture = Image.fromarray(np.ascontiguousarray(colours[:3].transpose(1, 2, 0)))
     factor = min(1.0, longest_side / max(height, width))
-    if factor < 1:
-        size = (count * max(1, round(width * factor)), max(1, round(height * factor)))
-        picture = picture.resize(size, Image.Resampling.BOX)
-    return data_uri(picture)
+    size = (max(1, round(width * factor)), max(1, round(height * factor)))
+    return picture if factor == 1 else picture.resize(size, Image.Resampling.BOX)
