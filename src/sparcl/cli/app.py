@@ -2,7 +2,7 @@
 
 import typer
 
-from sparcl.cli import bench, compare, cost, data, doctor, inspect, methods, presets, report, run, settings, tune
+from sparcl.cli import bench, compare, cost, data, doctor, inspect, methods, presets, report, run, settings, tune, watch
 
 app = typer.Typer(
     help="Continual learning on small devices: learn new classes, keep the old ones.",
@@ -14,6 +14,7 @@ app = typer.Typer(
 app.command(name="run")(run.run)
 app.command(name="compare")(compare.compare)
 app.command(name="report")(report.report)
+app.command(name="watch")(watch.watch)
 app.command(name="methods")(methods.methods)
 app.command(name="presets")(presets.presets)
 app.command(name="settings")(settings.settings)

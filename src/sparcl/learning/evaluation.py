@@ -33,9 +33,7 @@ class Evaluator:
         self._settings = settings
         self._poll = poll
 
-    def accuracies(
-        self, tasks: Sequence[Task], learned: int, confusion: NDArray[np.int64] | None = None
-    ) -> Accuracies:
+    def accuracies(self, tasks: Sequence[Task], learned: int, confusion: NDArray[np.int64] | None = None) -> Accuracies:
         """The accuracies of each task, once `learned` tasks have been learned.
 
         The candidates of Class-IL are the classes seen so far; for a task that is still to come, the classes up to and

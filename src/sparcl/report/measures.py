@@ -24,15 +24,13 @@ def views(runs: Sequence[RunRecord]) -> list[RunView]:
     names = distinct_names([run.settings for run in runs])
     if len({run.settings.dataset for run in runs}) == 1:
         names = [name.partition("/")[2] for name in names]
-    for distinguish in (lambda run: f" seed={run.settings.seed}", lambda run: f" ({run.path.name})"):
-        names = [
-            name + distinguish(run) if names.count(name) > 1 else name for name, run in zip(names, runs, strict=True)
-        ]
+    for details in ([f" seed={run.settings.seed}" for run in runs], [f" ({run.path.name})" for run in runs]):
+        names = [name + detail if names.count(name) > 1 else name for name, detail in zip(names, details, strict=True)]
     return [RunView(run, name, place) for place, (run, name) in enumerate(zip(runs, names, strict=True))]
 
 
 def after_each_task(run: RunRecord, kind: str) -> list[tuple[int, float | None, float | None]]:
-    """Task, average accuracy and forgetting over the tasks so far; for each task after which there was a measurement."""
+    """Task, average accuracy and forgetting over the tasks so far, for each task after which something was measured."""
     matrix = run.judged(kind)
     found = []
     for task in run.learned_rows(kind):
@@ -130,7 +128,5 @@ PAPER_FLOPS = Cost(
     lambda run: flops(run, "paper"),
     lambda run: planned_dense_flops(run, "paper"),
 )
-TRAINING_TIME = Cost(
-    "Time to train", "Of the training steps, without evaluations and checkpoints.", train_seconds
-)
+TRAINING_TIME = Cost("Time to train", "Of the training steps, without evaluations and checkpoints.", train_seconds)
 MEMORY = Cost("Peak memory", "Measured, of the whole process.", peak_memory)

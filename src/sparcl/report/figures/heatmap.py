@@ -18,9 +18,9 @@ from sparcl.report.markup import Markup, element
 
 MOST_CELLS = 900  # drawn one by one
 MOST_NUMBERS = 450  # with a number in each
-LONGEST_LABEL = 16  # characters
+TOP = 6  # pixels above the first row, where its label reaches
 SHRINKS = 480  # pixels; up to this width it is made smaller where there is less room, a larger one scrolls
-CHARACTER = 7.0  # pixels of a letter beside the axes
+CHARACTER = 7.6  # pixels of a letter beside the axes
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,17 @@ class Heatmap:
     missed: NDArray[np.bool_] | None = None  # cells in the other colour
     cell: tuple[float, float] = (38, 30)  # pixels
     readout: NDArray[np.int64] | None = None  # numbers that a large one shows under the pointer
+    longest_label: int = 20  # characters
     largest: int = 560  # width of the cells together; where they would be wider they become narrower
 
     def svg(self) -> Markup:
         rows, columns = self.values.shape
-        left = 30 + max([2, *(min(len(name), LONGEST_LABEL) for name in self.rows)]) * CHARACTER
+        left = 30 + max([2, *(min(len(name), self.longest_label) for name in self.rows)]) * CHARACTER
         wide, high = (min(side, self.largest / max(1, n)) for side, n in zip(self.cell, (columns, rows), strict=True))
-        turned = max((len(name) for name in self.columns), default=1) * CHARACTER > wide - 4 and not _numeric(self.columns)
-        bottom = 24 + (min(LONGEST_LABEL, max(map(len, self.columns))) * CHARACTER if turned else 16)
+        turned = max((len(name) for name in self.columns), default=1) * CHARACTER > wide - 4 and not _numeric(
+            self.columns
+        )
+        bottom = 28 + (min(self.longest_label, max(map(len, self.columns))) * CHARACTER if turned else 16)
         width, height = left + columns * wide + 8, rows * high + bottom
         cells = self._picture(left, wide, high) if rows * columns > MOST_CELLS else self._cells(left, wide, high)
         return element(
@@ -53,10 +56,8 @@ class Heatmap:
             *self._row_labels(left, high),
             *self._column_labels(left, wide, rows * high, turned),
             label(self.column_title, left + columns * wide / 2, height - 5, "middle", "axis"),
-            label(
-                self.row_title, 12, rows * high / 2, "middle", "axis", turn=f"rotate(-90 12 {rows * high / 2:g})"
-            ),
-            viewBox=f"0 0 {width:.0f} {height:.0f}",
+            label(self.row_title, 12, rows * high / 2, "middle", "axis", turn=f"rotate(-90 12 {rows * high / 2:g})"),
+            viewBox=f"0 {-TOP} {width:.0f} {height + TOP:.0f}",
             width=f"{width:.0f}",
             class_="plot heat" if width <= SHRINKS else "plot heat large",
             role="img",
@@ -111,25 +112,24 @@ class Heatmap:
         return [element("rect", **place, class_="frame"), picture]
 
     def _row_labels(self, left: float, high: float) -> list[Markup]:
-        shown = thinned(len(self.rows), int(len(self.rows) * high / 13))
-        return [label(_cut(self.rows[place]), left - 6, (place + 0.5) * high + 4, "end") for place in shown]
+        shown = thinned(len(self.rows), int(len(self.rows) * high / 14))
+        return [label(self._cut(self.rows[place]), left - 6, (place + 0.5) * high + 4, "end") for place in shown]
 
     def _column_labels(self, left: float, wide: float, below: float, turned: bool) -> list[Markup]:
-        needed = 13 if turned else max(map(len, self.columns)) * CHARACTER + 6
+        needed = 14 if turned else max(map(len, self.columns)) * CHARACTER + 6
         parts = []
         for place in thinned(len(self.columns), int(len(self.columns) * wide / needed)):
             x = left + (place + 0.5) * wide
             turn = f"rotate(-90 {x + 4:.1f} {below + 8:.1f})" if turned else None
             if turned:
-                parts.append(label(_cut(self.columns[place]), x + 4, below + 8, "end", turn=turn))
+                parts.append(label(self._cut(self.columns[place]), x + 4, below + 8, "end", turn=turn))
             else:
                 parts.append(label(self.columns[place], x, below + 16, "middle"))
         return parts
 
+    def _cut(self, name: str) -> str:
+        return name if len(name) <= self.longest_label else name[: self.longest_label - 1] + "…"
+
 
 def _numeric(labels: Sequence[str]) -> bool:
     return all(name.replace(".", "").isdigit() for name in labels)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_LABEL else name[: LONGEST_LABEL - 1] + "…"

@@ -99,7 +99,9 @@ class LinePlot:
             )
         ]
         marked = known if len(known) <= MOST_MARKERS else []
-        return parts + [element("circle", cx=self._x(x), cy=self._y(y), r=3, class_=f"dot {colour}") for x, y, _ in marked]
+        return parts + [
+            element("circle", cx=self._x(x), cy=self._y(y), r=3, class_=f"dot {colour}") for x, y, _ in marked
+        ]
 
     def _x_labels(self) -> Sequence[tuple[float, str]]:
         low, high = self._x_range

@@ -20,7 +20,7 @@ def data_uri(picture: Image.Image) -> str:
 
 
 def heat(shares: NDArray[np.floating], missed: NDArray[np.bool_] | None = None) -> str:
-    """One pixel a cell, the more opaque the larger its share (0 to 1, NaN is empty); `missed` cells in another colour."""
+    """One pixel a cell, the more opaque the larger its share (0 to 1, NaN is empty). `missed`: in the other colour."""
     pixels = np.empty((*shares.shape, 4), np.uint8)
     pixels[...] = (*HEAT, 0)
     if missed is not None:

@@ -19,9 +19,14 @@ def section(views: Sequence[RunView]) -> Section:
     plots = [_over_tasks(views, kind) for kind in kinds] + [_forgetting(views, kinds[0])]
     content = [legend(views), grid(*plots), _numbers(views, kinds)]
     columns = "wide" if max(view.run.tasks for view in views) <= 12 else "huge"
-    for kind in kinds:
-        content.append(element("h3", f"{KINDS[kind]}: accuracy on each task (column) after learning each task (row)"))
-        content.append(grid(*(_matrix(view, kind) for view in views if kind in view.run.kinds), kind=columns))
+    told = "accuracy on each task (column) after learning each task (row)"
+    matrices = {kind: [_matrix(view, kind) for view in views if kind in view.run.kinds] for kind in kinds}
+    if len(views) == 1:
+        content.append(element("h3", f"{told[0].upper()}{told[1:]}"))
+        content.append(grid(*(drawn for kind in kinds for drawn in matrices[kind]), kind=columns))
+    else:
+        for kind in kinds:
+            content += [element("h3", f"{KINDS[kind]}: {told}"), grid(*matrices[kind], kind=columns)]
     averaged = any(kind + SNAPSHOTS in view.run.accuracy for view in views for kind in kinds)
     lead = "How well the tasks are done after each of them was learned, on images that were not trained with."
     if averaged:
@@ -34,7 +39,9 @@ def _over_tasks(views: Sequence[RunView], kind: str) -> Markup:
     for view in views:
         if kind in view.run.kinds:
             points = after_each_task(view.run, kind)
-            lines.append(Line(view.name, [task + 1 for task, _, _ in points], [mean for _, mean, _ in points], view.series))
+            lines.append(
+                Line(view.name, [task + 1 for task, _, _ in points], [mean for _, mean, _ in points], view.series)
+            )
     name = KINDS[kind]
     return plot(
         LinePlot(f"{name} accuracy", "tasks learned", "mean over these tasks, %", lines, "%", (0, 100), _ticks(views))
@@ -46,7 +53,9 @@ def _forgetting(views: Sequence[RunView], kind: str) -> Markup:
     for view in views:
         if kind in view.run.kinds:
             points = after_each_task(view.run, kind)
-            lines.append(Line(view.name, [task + 1 for task, _, _ in points], [lost for _, _, lost in points], view.series))
+            lines.append(
+                Line(view.name, [task + 1 for task, _, _ in points], [lost for _, _, lost in points], view.series)
+            )
     title = f"Forgetting ({KINDS[kind]})"
     return plot(LinePlot(title, "tasks learned", "fall from the best, points", lines, "", (0, 10), _ticks(views)))
 
@@ -56,7 +65,11 @@ def _ticks(views: Sequence[RunView]) -> list[tuple[float, str]]:
 
 
 def _numbers(views: Sequence[RunView], kinds: Sequence[str]) -> Markup:
-    headings = ["run", "tasks learned", *(text for kind in kinds for text in (KINDS[kind], f"{KINDS[kind]} forgetting"))]
+    headings = [
+        "run",
+        "tasks learned",
+        *(text for kind in kinds for text in (KINDS[kind], f"{KINDS[kind]} forgetting")),
+    ]
     rows = []
     for view in views:
         found = {kind: {task: rest for task, *rest in after_each_task(view.run, kind)} for kind in view.run.kinds}
@@ -82,4 +95,5 @@ def _matrix(view: RunView, kind: str) -> Markup:
         cell=(min(56, max(26, 290 / matrix.tasks)), 28),
         tell=lambda row, column: f"after task {row + 1}, task {column + 1}: {values[row, column]:.2f}%",
     )
-    return element("figure", run_tag(view), element("div", drawn.svg(), class_="scroll", tabindex="0"), class_="matrix")
+    name = element("h4", run_tag(view), f" {KINDS[kind]}")
+    return element("figure", name, element("div", drawn.svg(), class_="scroll", tabindex="0"), class_="matrix")

@@ -43,7 +43,9 @@ def page(title: str, content: Sequence[Section], live: bool = False) -> str:
         element(
             "header",
             element("div", element("h1", title), _status(live), class_="title"),
-            element("nav", *(element("a", part.title, href=f"#{part.name}") for part in content), aria_label="Sections"),
+            element(
+                "nav", *(element("a", part.title, href=f"#{part.name}") for part in content), aria_label="Sections"
+            ),
             element("button", "Theme", id="theme", type="button", title="Light, dark, or as the system"),
             class_="top",
         ),

@@ -7,7 +7,8 @@ import numpy as np
 from sparcl.report.figures import raster
 from sparcl.report.markup import Markup, element, join
 from sparcl.report.measures import RunView
-from sparcl.report.page.parts import Section, run_tag
+from sparcl.report.page.parts import Section, note_on, run_tag
+from sparcl.report.run_record import StoredBuffer
 
 MOST_IMAGES = 120  # of a run, where its classes allow
 MOST_OF_A_CLASS = 6
@@ -16,15 +17,14 @@ LARGEST_SIDE = 40  # pixels of a shown image
 
 
 def section(views: Sequence[RunView]) -> Section:
-    content = [_buffer(view) for view in views]
+    kept = [(view, view.run.buffer) for view in views]
+    content = [_buffer(view, buffer) for view, buffer in kept if buffer is not None]
+    content.append(note_on([view for view, buffer in kept if buffer is None], "left no checkpoint with a buffer."))
     lead = "Images kept for rehearsal in the newest checkpoint, and how many of each class there are."
     return Section("buffer", "Rehearsal buffer", lead, join(*content))
 
 
-def _buffer(view: RunView) -> Markup:
-    buffer = view.run.buffer
-    if buffer is None:
-        return element("p", run_tag(view), " has no checkpoint with a buffer to show.", class_="note")
+def _buffer(view: RunView, buffer: StoredBuffer) -> Markup:
     labels = np.unique(buffer.labels)
     each = max(1, min(MOST_OF_A_CLASS, MOST_IMAGES // len(labels)))
     names, strips = view.run.class_names, []
@@ -39,9 +39,13 @@ def _buffer(view: RunView) -> Markup:
             alt=f"{len(shown)} kept images of {name}",
             height=LARGEST_SIDE,
         )
-        caption = element("figcaption", name, element("span", f"{len(of_class)}", class_="count"), title=name)
+        caption = element(
+            "figcaption", element("span", name), element("span", f"{len(of_class)}", class_="count"), title=name
+        )
         strips.append(element("figure", picture, caption, class_="strip"))
     count = f" keeps {len(buffer.labels)} images of {len(labels)} classes"
     if len(labels) > MOST_CLASSES:
         count += f"; {MOST_CLASSES} of the classes are shown"
-    return join(element("h3", run_tag(view), count), element("div", *strips, class_="strips" if each > 1 else "strips single"))
+    return join(
+        element("h3", run_tag(view), count), element("div", *strips, class_="strips" if each > 1 else "strips single")
+    )

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sparcl.report.figures.heatmap import Heatmap
 from sparcl.report.markup import Markup, element, join
 from sparcl.report.measures import RunView
-from sparcl.report.page.parts import Section, grid, note, percent, run_tag, table
+from sparcl.report.page.parts import Section, grid, note, note_on, percent, run_tag, table
 from sparcl.report.run_record import KINDS
 
 LISTED = 5  # hardest classes, and most frequent mix-ups
@@ -17,13 +17,13 @@ LISTED = 5  # hardest classes, and most frequent mix-ups
 def section(views: Sequence[RunView]) -> Section:
     known = [view for view in views if view.run.confusion is not None and view.run.confusion.any()]
     content = [grid(*map(_confusion, known), kind=_columns(known))] if known else []
-    for view in views:
-        if view not in known:
-            why = "it was made by an older version" if view.run.learned else "no task has been learned yet"
-            content.append(element("p", run_tag(view), f" has no confusion matrix: {why}.", class_="note"))
+    missing = [view for view in views if view not in known]
+    old = [view for view in missing if view.run.learned]
+    content.append(note_on(old, "recorded no confusion matrix: older versions did not."))
+    content.append(note_on([view for view in missing if view not in old], "learned no task yet."))
     lead = (
-        "Of the images of a class (row), the share that is taken for each class (column), after the newest task. Blue is "
-        "right, orange is wrong; the shade of errors grows with their square root, so that rare ones can be seen."
+        "Of the images of a class (row), the share that is taken for each class (column), after the newest task. Blue "
+        "is right, orange is wrong; the shade of errors grows with their square root, so that rare ones can be seen."
     )
     return Section("confusion", "Classes", lead if known else "", join(*content))
 
@@ -49,11 +49,14 @@ def _confusion(view: RunView) -> Markup:
         column_title="taken for",
         shade=lambda share: (abs(share) / 100) ** 0.5 if share <= 0 else share / 100,
         number=lambda share: f"{abs(share):.0f}" if abs(share) >= 0.5 else "",
-        tell=lambda row, column: f"{names[row]} taken for {names[column]}: "
-        f"{counts[row, column]} of {images[row, 0]} ({shares[row, column]:.1f}%)",
+        tell=lambda row, column: (
+            f"{names[row]} taken for {names[column]}: "
+            f"{counts[row, column]} of {images[row, 0]} ({shares[row, column]:.1f}%)"
+        ),
         missed=missed,
         cell=(min(50, max(24, 280 / len(names))), 24),
         readout=counts,
+        longest_label=20 if len(names) <= 20 else 12,
     )
     kind = element("p", f"{KINDS[view.run.confusion_kind]}, single evaluation", class_="path")
     body = element("div", drawn.svg(), class_="scroll", tabindex="0")
@@ -70,6 +73,6 @@ def _lists(counts: NDArray[np.int64], names: Sequence[str]) -> Markup:
     mixed = [(row, column) for row, column in zip(*np.unravel_index(order, errors.shape), strict=True)]
     rows = [[names[label], percent(100 * right[label] / images[label], 1)] for label in hardest]
     pairs = [[f"{names[i]} → {names[j]}", str(errors[i, j])] for i, j in mixed if errors[i, j]]
-    lists = [table(["hardest classes", "right"], rows)]
-    lists.append(table(["most frequent mix-ups", "images"], pairs) if pairs else note("No image is taken for another class."))
+    lists = [table(["hardest", "right"], rows)]
+    lists.append(table(["mix-ups", "images"], pairs) if pairs else note("No image is taken for another class."))
     return element("div", *lists, class_="pair")

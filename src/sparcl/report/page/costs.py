@@ -13,6 +13,7 @@ from sparcl.report.page.parts import (
     hidden,
     memory_text,
     note,
+    note_on,
     run_tag,
     seconds_text,
     table,
@@ -26,9 +27,13 @@ def section(views: Sequence[RunView]) -> Section:
     known = [view for view in views if view.run.costs is not None]
     if not known:
         return Section("costs", "Costs", "", note("Costs are known when a run ends, or at its first checkpoint."))
-    content = [_comparable(known), grid(*(_card(cost, text, known) for cost, text in SHOWN), kind="small"), _phases(known)]
+    content = [
+        _comparable(known),
+        grid(*(_card(cost, text, known) for cost, text in SHOWN), kind="small"),
+        _phases(known),
+    ]
     silent = [view for view in views if view.run.costs is None or view.run.costs.flops is None]
-    content += [element("p", run_tag(view), " has no counted FLOPs.", class_="note") for view in silent]
+    content.append(note_on(silent, "counted no FLOPs."))
     lead = "What the training took. Sparse runs are compared with the dense run of the same method, where there is one."
     return Section("costs", "Costs", lead, join(*content))
 

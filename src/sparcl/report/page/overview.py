@@ -34,7 +34,13 @@ def section(views: Sequence[RunView], notes: Sequence[str]) -> Section:
     if len(views) <= MOST_CARDS:
         content.append(grid(*(_card(view, [other.run for other in views]) for view in views)))
     elif views:
-        content.append(table(["run", "state", *HEADINGS], map(_row, views), numbers_from=2))
+        measured = {view.series: _measures(view.run) for view in views}
+        headings = [heading for heading in HEADINGS if any(heading in found for found in measured.values())]
+        rows = [
+            [run_tag(view), _state(view.run), *(measured[view.series].get(heading, UNKNOWN) for heading in headings)]
+            for view in views
+        ]
+        content.append(table(["run", "state", *headings], rows, numbers_from=2))
     return Section("overview", "What was run", _lead([view.run for view in views]), join(*content))
 
 
@@ -87,11 +93,6 @@ def _card(view: RunView, runs: Sequence[RunRecord]) -> Markup:
 
 def _share(share: tuple[float, bool] | None) -> Markup:
     return element("dd", f"{share[0]:.1f}% of dense", class_="share") if share else join()
-
-
-def _row(view: RunView) -> list[str]:
-    measures = _measures(view.run)
-    return [run_tag(view), _state(view.run), *(measures.get(heading, UNKNOWN) for heading in HEADINGS)]
 
 
 def _state(run: RunRecord) -> Markup:

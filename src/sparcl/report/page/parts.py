@@ -10,7 +10,8 @@ from sparcl.report.figures.palette import dashes, series_class
 from sparcl.report.markup import Markup, element, join
 from sparcl.report.measures import RunView
 
-UNKNOWN = "–"
+UNKNOWN = "-"
+TIMES = "\N{MULTIPLICATION SIGN}"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -64,6 +65,11 @@ def note(text: str) -> Markup:
     return element("p", text, class_="note")
 
 
+def note_on(views: Sequence[RunView], text: str) -> Markup:
+    """The same of several runs; nothing if there are none."""
+    return element("p", *(join(run_tag(view), " ") for view in views), text, class_="note") if views else join()
+
+
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers_from: int = 1) -> Markup:
     """It scrolls inside itself where it is too wide. The columns from `numbers_from` on hold numbers."""
 
@@ -88,11 +94,11 @@ def percent(value: float | None, digits: int = 2) -> str:
 
 
 def flops_text(value: float | None) -> str:
-    """6.50 × 10¹¹"""
+    """As a product with a power of ten."""
     if not value:
         return UNKNOWN if value is None else "0"
     digits, _, power = f"{value:.2e}".partition("e")
-    return f"{digits} × 10{str(int(power)).translate(SUPERSCRIPTS)}"
+    return f"{digits} {TIMES} 10{str(int(power)).translate(SUPERSCRIPTS)}"
 
 
 def seconds_text(value: float | None) -> str:
