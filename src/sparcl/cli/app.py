@@ -2,7 +2,22 @@
 
 import typer
 
-from sparcl.cli import bench, compare, cost, data, doctor, inspect, methods, presets, report, run, settings, tune, watch
+from sparcl.cli import (
+    bench,
+    compare,
+    cost,
+    data,
+    doctor,
+    inspect,
+    methods,
+    metrics,
+    presets,
+    report,
+    run,
+    settings,
+    tune,
+    watch,
+)
 
 app = typer.Typer(
     help="Continual learning on small devices: learn new classes, keep the old ones.",
@@ -15,6 +30,7 @@ app.command(name="run")(run.run)
 app.command(name="compare")(compare.compare)
 app.command(name="report")(report.report)
 app.command(name="watch")(watch.watch)
+app.command(name="metrics")(metrics.metrics)
 app.command(name="methods")(methods.methods)
 app.command(name="presets")(presets.presets)
 app.command(name="settings")(settings.settings)

@@ -80,7 +80,8 @@ class Stream:
         ]
         return {
             "name": self.name,
-            "class_names": list(self.class_names),
+            # The name of a folder need not be text; what is not becomes a question mark.
+            "class_names": [name.encode(errors="replace").decode() for name in self.class_names],
             "image_shape": list(self.image_shape),
             "domains": list(self.domains),
             "tasks": tasks,

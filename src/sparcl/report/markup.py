@@ -6,7 +6,7 @@
 from html import escape
 
 _WITHOUT_CONTENT = {
-    *("img", "meta", "br"),
+    *("img", "meta", "link"),
     *("rect", "line", "circle", "path", "image", "use"),
 }
 

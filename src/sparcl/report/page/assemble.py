@@ -35,6 +35,7 @@ def page(title: str, content: Sequence[Section], live: bool = False) -> str:
         element("meta", http_equiv="Content-Security-Policy", content=policy(live)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
+        element("link", rel="icon", href="data:,"),  # or a browser asks the server for one
         element("title", title),
         element("style", Markup(style)),
     )
