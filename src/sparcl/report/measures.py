@@ -11,7 +11,7 @@ from sparcl.report.comparison import distinct_names
 from sparcl.report.run_record import RunRecord
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunView:
     """A run as a page shows it: under a name that tells it from the others, in a colour of its own."""
 

@@ -74,7 +74,7 @@ class StoredBuffer:
     labels: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a run is itself, whatever else has the same numbers
 class RunRecord:
     path: Path
     settings: Settings

@@ -8,8 +8,8 @@ WANTED_TICKS = 5
 
 def ticks(low: float, high: float) -> list[float]:
     """Multiples of 1, 2 or 5 times a power of ten that cover everything from low to high."""
-    if not high > low:
-        high = low + (abs(low) or 1.0)
+    if high - low <= 1e-9 * max(abs(low), abs(high), 1e-200):  # nothing that could be divided
+        high = low + (abs(low) if abs(low) > 1e-200 else 1.0)
     rough = (high - low) / WANTED_TICKS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
