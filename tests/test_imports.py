@@ -18,7 +18,7 @@ ALLOWED = {
     "sparsity": {"network", "graph", "methods", "data", "metrics"},
     "learning": {"data", "metrics", "graph", "network", "methods", "sparsity", "tuning"},
     "report": {"learning", "metrics"},
-    "bench": {"data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "tuning"},
+    "bench": {"data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "tuning", "report"},
     "cli": {
         *("data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "report", "tuning"),
         "bench",

@@ -2,7 +2,9 @@
 
 import base64
 import io
+import json
 import math
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from sparcl.report.figures import raster
+from sparcl.report.figures.lines import Line, LinePlot
 from sparcl.report.figures.palette import COLOURS, SERIES, text_on
 from sparcl.report.figures.scale import short, thinned, ticks
+from sparcl.report.figures.standalone import svg_file
 from sparcl.report.markup import Markup, element
 
 
@@ -20,7 +24,7 @@ from sparcl.report.markup import Markup, element
 def test_ticks_cover_the_values_at_round_steps(one, other):
     low, high = min(one, other), max(one, other)
     found = ticks(low, high)
-    tolerance = 1e-6 * max(abs(low), abs(high), 1e-200)
+    tolerance = 1e-6 * (found[1] - found[0])
     assert found[0] <= low + tolerance and found[-1] >= high - tolerance
     assert 2 <= len(found) <= 9
     steps = np.diff(found)
@@ -96,3 +100,29 @@ def test_images_stand_side_by_side(channels):
 
 def test_only_markup_is_markup():
     assert element("p", "<b>", Markup("<i>"), title='"<') == '<p title="&quot;&lt;">&lt;b&gt;<i></p>'
+
+
+def test_a_file_of_plots_is_valid_and_leaves_gaps():
+    lines = [Line("ours", [0, 1, 2], [1.0, 2.0, 3.0]), Line("dense", [0, 1, 2], [300.0, None, 410.0], series=1)]
+    plot = LinePlot("a < b", "x", "ms", lines, x_ticks=[(0, "one"), (1, "two"), (2, "three")])
+    root = ElementTree.fromstring(svg_file([plot] * 3))
+    drawn = root.findall(".//{http://www.w3.org/2000/svg}path")
+    assert len(drawn) == 6
+    assert [path.get("d").count("M") for path in drawn[:2]] == [1, 2]  # a gap lifts the pen
+    assert json.loads(drawn[1].get("data-y")) == [300.0, 410.0]
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"0", "100", "500", "a < b", "dense", "three", "ms"} <= set(texts)
+
+
+@given(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=20))
+def test_points_lie_where_their_values_say(values):
+    """Read back through the axis: two ticks give the scale, every point its value."""
+    root = ElementTree.fromstring(svg_file([LinePlot("t", "x", "y", [Line("l", range(len(values)), values)])]))
+    dots = [float(dot.get("cy")) for dot in root.iter("{http://www.w3.org/2000/svg}circle")]
+    known = [value for value in values if value is not None]
+    assert len(dots) == len(known)
+    if len(set(known)) > 1 and max(known) - min(known) > 1e-3:
+        scale = (dots[known.index(max(known))] - dots[known.index(min(known))]) / (max(known) - min(known))
+        assert scale < 0  # upwards is larger
+        for dot, value in zip(dots, known, strict=True):
+            assert dot == pytest.approx(dots[0] + scale * (value - known[0]), abs=0.05)
