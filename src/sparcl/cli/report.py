@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sparcl.cli.display import progress_bar
 from sparcl.errors import SparclError
 from sparcl.files import write_bytes
 from sparcl.report.page.assemble import page, sections
@@ -28,13 +29,15 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
 ) -> None:
     found: list[RunRecord] = []
-    for path in runs:
-        try:
-            found.append(RunRecord.read(path))
-        except SparclError as error:
-            if len(runs) == 1:
-                raise
-            print(f"sparcl: Left out: {error}", file=sys.stderr)
+    with progress_bar() as progress:
+        for place, path in enumerate(runs):
+            progress("reading runs", place, len(runs))
+            try:
+                found.append(RunRecord.read(path))
+            except SparclError as error:
+                if len(runs) == 1:
+                    raise
+                print(f"sparcl: Left out: {error}", file=sys.stderr)
     if not found:
         raise SparclError("There is no run to report on.")
     names = ", ".join(dict.fromkeys(run.settings.dataset for run in found))

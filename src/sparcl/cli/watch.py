@@ -12,11 +12,11 @@ from sparcl.report.live import LiveRuns, Server
 
 HELP = """Show the page of `sparcl report` in a browser, and renew it while runs go on.
 
-DIR is the directory of a run, or a directory of runs: a new one shows up as soon as it begins. The page is served to
-this machine only. Ctrl-C ends the server; the runs are not touched.
+DIR is the directory of a run, or a directory of runs: a new one shows up as soon as it begins; of many the twelve that
+were written last are shown. The page is served to this machine only. Ctrl-C ends the server; the runs are not touched.
 
 \b
-sparcl watch runs                                    # all runs in it
+sparcl watch runs                                    # the newest runs in it
 sparcl watch runs/digits-derpp-seed0 --port 8000 --no-browser
 """
 

@@ -19,6 +19,7 @@ from sparcl.report.page.parts import Section
 from sparcl.report.run_record import RunRecord
 
 ADDRESS = "127.0.0.1"
+MOST_RUNS = 12  # of a directory are shown, those that were written last
 FILES = ("settings.json", "stream.json", "metrics.jsonl", "confusion.json", "result.json", "costs.json", "checkpoints")
 
 
@@ -42,7 +43,9 @@ class LiveRuns:
     def _runs(self) -> list[Path]:
         if (self.directory / "settings.json").exists():
             return [self.directory]
-        return sorted(path.parent for path in self.directory.glob("*/settings.json"))
+        found = [path.parent for path in self.directory.glob("*/settings.json")]
+        found.sort(key=lambda path: _state(path / "metrics.jsonl") or (0, 0))
+        return sorted(found[-MOST_RUNS:])
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -167,6 +167,8 @@ def _measured(history: History, stream: StreamDescription | None) -> dict[str, A
     if history.untrained is None:
         return {}
     tasks = len(stream.tasks) if stream else max(map(len, history.untrained.rows().values()), default=0)
+    if not tasks:
+        return {}
     matrices: dict[str, AccuracyMatrix] = {}
     for evaluation in (history.untrained, *history.evaluations):
         for kind, row in evaluation.rows().items():
