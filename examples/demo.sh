@@ -1,17 +1,19 @@
 #!/bin/sh
-# Three methods on the embedded digits, five tasks of two classes each, and their comparison.
+# Three learners on the embedded digits, five tasks of two classes each; their comparison, and a page to look at.
 # Usage: sh examples/demo.sh [SPARCL_COMMAND]
 set -eu
 sparcl=${1:-sparcl}
-runs=runs
-rm -rf "$runs/demo-derpp" "$runs/demo-er" "$runs/demo-sgd"
+dense=runs/demo-derpp sparse=runs/demo-sparcl-derpp-90 er=runs/demo-er
+rm -rf "$dense" "$sparse" "$er"
 
 echo "Dark Experience Replay++ learns the digits, two at a time:"
-"$sparcl" run digits/derpp --out "$runs/demo-derpp" --quiet
-echo "Experience Replay does the same:"
-"$sparcl" run digits/er --out "$runs/demo-er" --quiet
-echo "And plain gradient descent, which remembers only the last two digits:"
-"$sparcl" run digits/sgd --out "$runs/demo-sgd" --quiet
+"$sparcl" run digits/derpp --out "$dense" --quiet
+echo "SparCL around it does the same with one weight in ten:"
+"$sparcl" run digits/sparcl-derpp-90 --out "$sparse" --quiet
+echo "And Experience Replay, dense:"
+"$sparcl" run digits/er --out "$er" --quiet
 
 echo
-"$sparcl" compare "$runs/demo-derpp" "$runs/demo-er" "$runs/demo-sgd"
+"$sparcl" compare "$dense" "$sparse" "$er"
+"$sparcl" report "$dense" "$sparse" "$er" --out runs/demo-report.html
+echo "Open it in a browser; while a run goes on, \`sparcl watch runs\` shows the same page live."

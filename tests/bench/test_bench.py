@@ -3,7 +3,6 @@
 import itertools
 import math
 import re
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 from sparcl import _engine
-from sparcl.bench import dense, memory_child, native_side, plot
+from sparcl.bench import dense, memory_child, native_side
 from sparcl.bench.growth import Base, Ranges
 from sparcl.bench.layers import measure_layers, totals
 from sparcl.bench.memory import Job
@@ -152,15 +151,6 @@ def test_the_base_of_growth_is_the_usual_value_or_the_nearest():
         "resnet18", 32, 0.9, 64, 32, 2
     )
     assert Base.within(Ranges([0.5], [4, 8], [2, 4], [1]), "convnet", 8).width == 8
-
-
-def test_a_plot_is_valid_and_leaves_gaps():
-    panel = plot.Panel("a < b", ["1", "2", "3"], {"ours": [1.0, 2.0, 3.0], "dense": [None, 300.0, 410.0]}, "ms")
-    root = ElementTree.fromstring(plot.svg([panel] * 3))
-    lines = root.findall(".//{http://www.w3.org/2000/svg}polyline")
-    assert [len(line.get("points").split()) for line in lines[:2]] == [3, 2]
-    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"0", "100", "500", "a < b (ms)", "dense"} <= set(texts)
 
 
 def test_inspect_knows_the_engines_tiles():

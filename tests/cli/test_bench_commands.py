@@ -102,7 +102,7 @@ def test_growth_writes_tables_and_a_plot(tmp_path):
     assert report["base"]["width"] == 4
     text = page.read_text()
     assert "(page-growth.svg)" in text and "| width (channels of the first layer) |" in text
-    assert (tmp_path / "page-growth.svg").read_text().count("<polyline") == 8
+    assert (tmp_path / "page-growth.svg").read_text().count("<path") == 8
 
 
 def test_without_torch_our_numbers_are_shown():

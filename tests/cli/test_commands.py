@@ -44,6 +44,7 @@ def test_a_run_directory_holds_what_the_readme_says(finished_run):
     names = {path.name for path in finished_run.iterdir()}
     assert names == {
         *("settings.json", "environment.json", "metrics.jsonl", "result.json", "costs.json", "checkpoints"),
+        *("stream.json", "confusion.json"),
     }
     events = [json.loads(line) for line in (finished_run / "metrics.jsonl").read_text().splitlines()]
     assert [event["event"] for event in events] == ["untrained", "epoch", "task", "epoch", "task"]
@@ -123,6 +124,8 @@ def test_doctor_and_presets_tell_what_is_there(tmp_path):
         ["new"],
         ["learn"],
         ["predict"],
+        ["report"],
+        ["watch"],
     ],
 )
 def test_every_command_explains_itself(command):

@@ -7,8 +7,9 @@ from typing import Any
 
 from sparcl.bench.growth import Base, Point
 from sparcl.bench.machine import Machine
-from sparcl.bench.plot import Panel, svg
 from sparcl.bench.versus import Row
+from sparcl.report.figures.lines import Line, LinePlot
+from sparcl.report.figures.standalone import svg_file
 
 TITLES = {
     "sparsity": "sparsity",
@@ -105,11 +106,13 @@ def growth(points: Sequence[Point], base: Base, plot_name: str) -> str:
 
 
 def growth_plot(points: Sequence[Point]) -> str:
-    panels = []
+    plots = []
     for factor, chosen in groupby(points, key=lambda point: point.factor):
         of_panel = list(chosen)
-        lines: dict[str, Sequence[float | None]] = {"ours": [point.row.native_ms for point in of_panel]}
+        places = range(len(of_panel))  # at equal distances, whatever the values are
+        lines = [Line("ours", places, [point.row.native_ms for point in of_panel])]
         if any(point.row.dense_ms is not None for point in of_panel):
-            lines["dense fp32"] = [point.row.dense_ms for point in of_panel]
-        panels.append(Panel(TITLES[factor], [f"{point.value:g}" for point in of_panel], lines, "ms a step"))
-    return svg(panels)
+            lines.append(Line("dense fp32", places, [point.row.dense_ms for point in of_panel], series=1))
+        names = [(place, f"{of_panel[place].value:g}") for place in places]
+        plots.append(LinePlot(TITLES[factor], factor, "ms a step", lines, "ms", (0, 0.001), names))
+    return svg_file(plots)

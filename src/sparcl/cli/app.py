@@ -11,11 +11,14 @@ from sparcl.cli import (
     inspect,
     learner,
     methods,
+    metrics,
     predict,
     presets,
+    report,
     run,
     settings,
     tune,
+    watch,
 )
 
 LEARNER = "A learner in a directory"
@@ -34,6 +37,9 @@ app.command(name="status", rich_help_panel=LEARNER)(learner.status)
 app.command(name="undo", rich_help_panel=LEARNER)(learner.undo)
 app.command(name="run")(run.run)
 app.command(name="compare")(compare.compare)
+app.command(name="report")(report.report)
+app.command(name="watch")(watch.watch)
+app.command(name="metrics")(metrics.metrics)
 app.command(name="methods")(methods.methods)
 app.command(name="presets")(presets.presets)
 app.command(name="settings")(settings.settings)

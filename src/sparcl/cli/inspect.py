@@ -95,7 +95,7 @@ def _print(graph: Graph) -> None:
 
 
 def _print_run(directory: RunDirectory, as_json: bool) -> None:
-    history = SparsityHistory.read(directory.path / "metrics.jsonl")
+    history = SparsityHistory.of(directory)
     if as_json:
         print(json.dumps({"epochs": history.epochs, "adjustments": history.adjustments, "layers": history.layers()}))
         return

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,21 @@ class Stream:
     def classes(self) -> int:
         """How many classes the stream holds over all its tasks: the number of outputs a network needs."""
         return len(self.class_names)
+
+    def describe(self) -> dict[str, Any]:
+        """What a reader of a run must know about its data, without the images."""
+        tasks = [
+            {"classes": [task.classes.start, task.classes.stop], "train": len(task.train), "test": len(task.test)}
+            for task in self.tasks
+        ]
+        return {
+            "name": self.name,
+            # The name of a folder need not be text; what is not becomes a question mark.
+            "class_names": [name.encode(errors="replace").decode() for name in self.class_names],
+            "image_shape": list(self.image_shape),
+            "domains": list(self.domains),
+            "tasks": tasks,
+        }
 
     @cached_property
     def fingerprint(self) -> str:

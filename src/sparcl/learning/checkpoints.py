@@ -41,12 +41,15 @@ def write(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
             raise as_os_error(error) from error
 
 
-def load_newest(directory: Path) -> tuple[Tensors, dict[str, Any]] | None:
-    """The newest checkpoint that can be read whole, or None if there is none at all."""
+def load_newest(directory: Path, prefix: str = "") -> tuple[Tensors, dict[str, Any]] | None:
+    """The newest checkpoint that can be read whole, or None if there is none at all.
+
+    With a prefix only the tensors are read whose names begin with it.
+    """
     paths = newest_first(directory)
     for path in paths:
         try:
-            return read(path)
+            return read(path, prefix)
         except UNREADABLE:
             continue
     if paths:
@@ -54,12 +57,13 @@ def load_newest(directory: Path) -> tuple[Tensors, dict[str, Any]] | None:
     return None
 
 
-def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
+def read(path: Path, prefix: str = "") -> tuple[Tensors, dict[str, Any]]:
     with safetensors.safe_open(path, framework="numpy") as file:
         state = json.loads(file.metadata()["state"])
         if not isinstance(state, dict):
             raise ValueError("the state is not a JSON object")
-        return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118 (not a dict)
+        names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118 (not a dict)
+        return {name: file.get_tensor(name) for name in names}, state
 
 
 def path_of(directory: Path, number: int) -> Path:

@@ -1,18 +1,18 @@
 """Counting the cost of a run: beforehand from its settings, or while it goes on from what really happens."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from sparcl.data import Stream
-from sparcl.graph import Graph
-from sparcl.learning.settings import Settings
+from sparcl.graph import Graph, build_model
+from sparcl.learning.settings import Settings, SparsifierSettings
 from sparcl.methods import METHODS, Method, WithBuffer
 from sparcl.methods.method import GradientWatcher
 from sparcl.metrics.costs import CostCounter, LayerCost, NetworkCost
-from sparcl.metrics.schedule import DataRemoval, TrainingPlan
+from sparcl.metrics.schedule import DataRemoval, TrainingPlan, count_plan
 from sparcl.network import Network
 from sparcl.sparsity import Sparsifier
 from sparcl.sparsity.layers import default_layers
@@ -32,8 +32,20 @@ def network_cost(graph: Graph) -> NetworkCost:
 
 def training_plan(settings: Settings, stream: Stream) -> TrainingPlan:
     """What a run with these settings will do. Own layers and other distributions are counted as uniform."""
+    return _plan(settings, [len(task.train) for task in stream.tasks])
+
+
+def count_dense(
+    settings: Settings, samples: Sequence[int], image_shape: tuple[int, int, int], classes: int
+) -> CostCounter:
+    """What the same training costs with all weights and all samples (of each task), without having run it."""
+    dense = settings.model_copy(update={"sparsity": 0.0, "sparsifier": SparsifierSettings()})
+    graph = build_model(settings.model, image_shape, classes, settings.width)
+    return count_plan(network_cost(graph), _plan(dense, samples))
+
+
+def _plan(settings: Settings, samples: Sequence[int]) -> TrainingPlan:
     method = METHODS[settings.method.name]
-    samples = [len(task.train) for task in stream.tasks]
     options = settings.sparsifier.hyperparameters()
     plan: dict[str, Any] = {}
     if settings.sparsifier.name == "sparcl":

@@ -33,11 +33,14 @@ class Evaluator:
         self._settings = settings
         self._poll = poll
 
-    def accuracies(self, tasks: Sequence[Task], learned: int) -> Accuracies:
+    def accuracies(self, tasks: Sequence[Task], learned: int, confusion: NDArray[np.int64] | None = None) -> Accuracies:
         """The accuracies of each task, once `learned` tasks have been learned.
 
         The candidates of Class-IL are the classes seen so far; for a task that is still to come, the classes up to and
         including its own, or it could never be right. A method that must be told the task has no Class-IL accuracy.
+
+        `confusion` [true class, predicted class] is added to: what the tasks learned so far were taken for, in Class-IL
+        where there is such a thing, else among the classes of their task.
         """
         self._method.begin_evaluation(self._stream.tasks[learned - 1] if learned else None)
         class_il: Row = []
@@ -50,7 +53,18 @@ class Evaluator:
             both = class_il_and_task_il(logits, samples.labels, task.classes, newest.classes.stop)
             class_il.append(both[0] if "class-il" in self._method.scenarios else None)
             task_il.append(both[1])
+            if confusion is not None and task.index < learned:
+                candidates = range(newest.classes.stop) if self.confusion_kind == "class_il" else task.classes
+                predicted = logits[:, candidates.start : candidates.stop].argmax(axis=1) + candidates.start
+                np.add.at(confusion, (samples.labels, predicted), 1)
         return {"domain_il": task_il} if self._stream.domains else {"class_il": class_il, "task_il": task_il}
+
+    @property
+    def confusion_kind(self) -> str:
+        """The accuracy that the counts of a confusion belong to."""
+        if self._stream.domains:
+            return "domain_il"
+        return "class_il" if "class-il" in self._method.scenarios else "task_il"
 
     def _logits(self, samples: Samples, task: Task) -> Logits:
         parts = []

@@ -2,7 +2,9 @@
 
 settings.json      what was asked, completely resolved
 environment.json   the machine and the versions
+stream.json        the tasks: names of the classes, which of them each task has, how many images
 metrics.jsonl      one line an event, in order; the same seed gives the same bytes
+confusion.json     which class was taken for which at the end of the newest task
 result.json        accuracy matrices and their measures, written at the end
 costs.json         seconds of each phase and peak memory, written at the end
 checkpoints/       the last two states from which the run can be resumed
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sparcl.errors import SparclError
-from sparcl.files import write_error, write_json
+from sparcl.files import write_error, write_json, write_text
 from sparcl.learning.settings import Settings, from_json, resolve
 
 
@@ -63,9 +65,51 @@ class RunDirectory:
     def costs(self) -> dict[str, Any]:
         return self._read("costs.json")
 
+    def environment(self) -> dict[str, Any]:
+        return self._read("environment.json")
+
+    def stream(self) -> dict[str, Any] | None:
+        """What `Stream.describe` said; None for a run of an older version."""
+        return self._read("stream.json") if (self.path / "stream.json").exists() else None
+
+    def confusion(self) -> dict[str, Any] | None:
+        """Counts [true class][predicted class]; None before the first task has ended, and for older versions."""
+        return self._read("confusion.json") if (self.path / "confusion.json").exists() else None
+
+    def events(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl. While a run goes on the last line may not be whole yet; it is left out."""
+        path = self.path / "metrics.jsonl"
+        try:
+            lines = path.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return []  # not begun
+        except OSError as error:
+            raise SparclError(f"{path} could not be read: {error.strerror}.") from error
+        events = []
+        for number, line in enumerate(lines, 1):
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise SparclError(f"{path} is damaged in line {number}: {error}.") from error
+            if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+                raise SparclError(f"{path} is damaged in line {number}: it does not hold an event.")
+            events.append(event)
+        return events
+
+    def record_stream(self, description: dict[str, Any]) -> None:
+        self._record("stream.json", description)
+
+    def record_confusion(self, kind: str, task: int, counts: list[list[int]]) -> None:
+        """kind: of the accuracy that the counts belong to. task: the newest one, from 0."""
+        self._record("confusion.json", {"kind": kind, "task": task, "counts": counts})
+
     def finish(self, result: dict[str, Any], costs: dict[str, Any]) -> None:
         write_json(self.path / "costs.json", costs)
         write_json(self.path / "result.json", result)
+
+    def _record(self, name: str, content: dict[str, Any]) -> None:
+        """In one line: a table of 200 classes would have 40,000 otherwise."""
+        write_text(self.path / name, json.dumps(content) + "\n")
 
     def _read(self, name: str) -> dict[str, Any]:
         return read_json(self.path / name)

@@ -54,6 +54,7 @@ class Trainer(Loop):
 
     def run(self) -> dict[str, Any]:
         """Learn every task (from where the newest checkpoint stands) and return the result."""
+        self.directory.record_stream(self.stream.describe())
         self.log = MetricsLog(self.directory.path / "metrics.jsonl")
         try:
             resumed = self._resume()
@@ -116,8 +117,10 @@ class Trainer(Loop):
     def _evaluate(self, task: Task) -> None:
         """Fill the matrices' row of this task; one task ahead is judged too, for forward transfer."""
         learned = task.index + 1
+        confusion = np.zeros((self.stream.classes, self.stream.classes), np.int64)
         with self.clock.measure("evaluate"):
-            rows = self.evaluator.accuracies(self.stream.tasks[: learned + 1], learned)
+            rows = self.evaluator.accuracies(self.stream.tasks[: learned + 1], learned, confusion)
+        self.directory.record_confusion(self.evaluator.confusion_kind, task.index, confusion.tolist())
         self.listener.evaluated(self.position, {kind: row[:learned] for kind, row in rows.items()})
         if self.position.snapshots:
             for kind in kinds(self.stream):

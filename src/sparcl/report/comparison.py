@@ -56,7 +56,7 @@ def compare(directories: Sequence[RunDirectory], note: Callable[[str], None] = l
         group.append((settings, directory))
     if not groups:
         raise SparclError("There is no finished run to compare.")
-    names = _names([group[0][0] for group in groups.values()])
+    names = distinct_names([group[0][0] for group in groups.values()])
     return [_row(name, group) for name, group in zip(names, groups.values(), strict=True)]
 
 
@@ -102,7 +102,7 @@ def _domain_measures(result: dict[str, Any]) -> tuple[float | None, ...]:
     return smooth["average"], smooth["forgetting"], smooth["bwt"], raw["fwt"], raw["average"]
 
 
-def _names(all_settings: list[Settings]) -> list[str]:
+def distinct_names(all_settings: Sequence[Settings]) -> list[str]:
     """DATASET/METHOD, and whatever else tells the rows apart."""
     flat = [_flattened(settings.model_dump(mode="json")) for settings in all_settings]
     short = [short_name(settings) for settings in all_settings]

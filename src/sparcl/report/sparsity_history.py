@@ -1,12 +1,10 @@
 """How a run's weights and samples changed, read from its metrics."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from sparcl.errors import SparclError
+from sparcl.learning.run_directory import RunDirectory
 
 Event = dict[str, Any]
 
@@ -17,15 +15,10 @@ class SparsityHistory:
     adjustments: list[Event]  # changes of masks and of samples, in order
 
     @classmethod
-    def read(cls, path: Path) -> "SparsityHistory":
-        try:
-            events = [json.loads(line) for line in path.read_text().splitlines()]
-            epochs = [event for event in events if event["event"] == "epoch"]
-            return cls(epochs, [event for event in events if event["event"] == "sparsity"])
-        except OSError as error:
-            raise SparclError(f"{path} could not be read: {error.strerror}.") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise SparclError(f"{path} is damaged: {error}.") from error
+    def of(cls, directory: RunDirectory) -> "SparsityHistory":
+        events = directory.events()
+        epochs = [event for event in events if event["event"] == "epoch"]
+        return cls(epochs, [event for event in events if event["event"] == "sparsity"])
 
     def rows(self) -> Iterator[list[str]]:
         """One row an epoch; the changes at its end, and those at the start of a task in the row of its first epoch."""

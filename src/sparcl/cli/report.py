@@ -1,0 +1,49 @@
+"""`sparcl report`: a page about runs."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparcl.cli.display import progress_bar
+from sparcl.errors import SparclError
+from sparcl.files import write_bytes
+from sparcl.report.page.assemble import page, sections
+from sparcl.report.run_record import RunRecord
+
+HELP = """Write a page about runs, several of them side by side: one HTML file that needs no network.
+
+It shows what was run, accuracy and forgetting over the tasks, how weights and samples came and went, FLOPs, time and
+memory against the dense run, which class is taken for which, and the images kept for rehearsal. Runs that are not
+finished are shown as far as they are; `sparcl watch` follows them.
+
+\b
+sparcl report runs/digits-derpp-seed0                # writes report.html
+sparcl report runs/* -o comparison.html
+"""
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
+) -> None:
+    found: list[RunRecord] = []
+    with progress_bar() as progress:
+        for place, path in enumerate(runs):
+            progress("reading runs", place, len(runs))
+            try:
+                found.append(RunRecord.read(path))
+            except SparclError as error:
+                if len(runs) == 1:
+                    raise
+                print(f"sparcl: Left out: {error}", file=sys.stderr)
+    if not found:
+        raise SparclError("There is no run to report on.")
+    names = ", ".join(dict.fromkeys(run.settings.dataset for run in found))
+    title = f"{len(found)} runs on {names}" if len(found) > 1 else f"{found[0].path.resolve().name} on {names}"
+    write_bytes(out, page(title, sections(found)).encode(errors="replace"))
+    print(f"The report is in {out}")
+
+
+report.__doc__ = HELP

@@ -1,0 +1,42 @@
+"""`sparcl watch`: the page about runs, while they go on."""
+
+import signal
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparcl.errors import SparclError
+from sparcl.report.live import LiveRuns, Server
+
+HELP = """Show the page of `sparcl report` in a browser, and renew it while runs go on.
+
+DIR is the directory of a run, or a directory of runs: a new one shows up as soon as it begins; of many the twelve that
+were written last are shown. The page is served to this machine only. Ctrl-C ends the server; the runs are not touched.
+
+\b
+sparcl watch runs                                    # the newest runs in it
+sparcl watch runs/digits-derpp-seed0 --port 8000 --no-browser
+"""
+
+
+def watch(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run directory, or a directory of runs.")],
+    port: Annotated[int, typer.Option(help="On 127.0.0.1; 0 takes a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    if not directory.is_dir():
+        raise SparclError(f"{directory} is not a directory. Name a run, or the directory of your runs (often: runs).")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
+    with Server(LiveRuns(directory), port) as server:
+        print(f"Watching {directory} at {server.url} (Ctrl-C ends)", flush=True)
+        if browser:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            print("Ended.")
+
+
+watch.__doc__ = HELP
