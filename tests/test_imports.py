@@ -19,9 +19,12 @@ ALLOWED = {
     "learning": {"data", "metrics", "graph", "network", "methods", "sparsity", "tuning"},
     "report": {"learning", "metrics"},
     "bench": {"data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "tuning"},
+    "experiments": {
+        *("data", "metrics", "graph", "network", "methods", "sparsity", "learning", "report", "bench"),
+    },
     "cli": {
         *("data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "report", "tuning"),
-        "bench",
+        *("bench", "experiments"),
     },
 }
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from sparcl.cli import bench, compare, cost, data, doctor, inspect, methods, presets, run, settings, tune
+from sparcl.cli import bench, compare, cost, data, doctor, inspect, methods, paper, presets, run, settings, sweep, tune
 
 app = typer.Typer(
     help="Continual learning on small devices: learn new classes, keep the old ones.",
@@ -18,6 +18,8 @@ app.command(name="presets")(presets.presets)
 app.command(name="settings")(settings.settings)
 app.command(name="cost")(cost.cost)
 app.command(name="inspect")(inspect.inspect)
+app.command(name="paper")(paper.paper)
+app.command(name="sweep")(sweep.sweep)
 app.command(name="tune")(tune.tune)
 app.command(name="doctor")(doctor.doctor)
 app.add_typer(bench.app, name="bench")

@@ -1,14 +1,9 @@
 """`sparcl run`: learn a stream of tasks."""
 
-import importlib.util
 import json
 import shlex
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -19,7 +14,9 @@ from sparcl.data import Stream, load_stream
 from sparcl.errors import SparclError
 from sparcl.files import locked
 from sparcl.learning import environment, settings
+from sparcl.learning.plugins import import_plugins
 from sparcl.learning.run_directory import RunDirectory
+from sparcl.learning.stopping import stopping_on_signals
 from sparcl.learning.trainer import Stopped, Trainer
 from sparcl.network.backend import available_cores
 from sparcl.report import comparison
@@ -113,7 +110,7 @@ class Run:
         self._display.close()
 
     def go(self) -> dict[str, object]:
-        with _stopping_on_signals(self._trainer) as received:
+        with stopping_on_signals(self._trainer) as received:
             try:
                 return self._trainer.run()
             except Stopped:
@@ -141,24 +138,6 @@ def _load(chosen: settings.Settings, quiet: bool) -> Stream:
         return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
 
 
-@contextmanager
-def _stopping_on_signals(trainer: Trainer) -> Iterator[list[int]]:
-    """The first Ctrl-C or SIGTERM saves and stops; a second one ends the program at once. Yields what was received."""
-    received: list[int] = []
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        received.append(number)
-        trainer.request_stop()
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _fresh_directory(chosen: settings.Settings) -> Path:
     name = comparison.short_name(chosen).replace("/", "-")
     if chosen.protocol != "full":
@@ -169,15 +148,3 @@ def _fresh_directory(chosen: settings.Settings) -> Path:
         number += 1
         candidate = Path("runs") / f"{name}-{number}"
     return candidate
-
-
-def import_plugins(paths: list[Path] | None) -> None:
-    """Run the Python files that the user names, so that the methods and data sets in them are registered."""
-    for path in paths or []:
-        name = f"sparcl_plugin_{path.stem}"  # a name of its own: json.py must not become the module json
-        spec = importlib.util.spec_from_file_location(name, path)
-        if not path.is_file() or spec is None or spec.loader is None:
-            raise SparclError(f"{path} is not a Python file.")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # so that the annotations in it can be resolved
-        spec.loader.exec_module(module)

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sparcl.data import Stream
-from sparcl.graph import Graph
+from sparcl.graph import Graph, build_model
 from sparcl.learning.settings import Settings
 from sparcl.methods import METHODS, Method, WithBuffer
 from sparcl.methods.method import GradientWatcher
@@ -28,6 +28,11 @@ def network_cost(graph: Graph) -> NetworkCost:
             layers.append(LayerCost(weight.name, weight.size, math.prod(node.shape[1:]), node.name in masked))
     activations = sum(math.prod(node.shape) for node in graph if node.op == "conv")
     return NetworkCost(tuple(layers), graph.parameter_count(), activations)
+
+
+def paper_network(image_shape: tuple[int, int, int], classes: int) -> NetworkCost:
+    """The network that the paper trains, whatever its protocol."""
+    return network_cost(build_model("resnet18", image_shape, classes, 64))
 
 
 def training_plan(settings: Settings, stream: Stream) -> TrainingPlan:

@@ -24,7 +24,12 @@ _ONLINE = {"epochs": 1, "sparsifier": {"stage_epochs": 1}}
 _DOMAINS = {"full": {**_DIGITS, "epochs": 5}, "online": {**_DIGITS, **_ONLINE}}
 
 PROTOCOLS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "digits": {"full": _DIGITS, "online": {**_DIGITS, **_ONLINE}},
+    "digits": {
+        "full": _DIGITS,
+        "online": {**_DIGITS, **_ONLINE},
+        # For `sparcl paper --protocol smoke`: every part of a table runs, in seconds. Five epochs, five stages.
+        "smoke": {**_DIGITS, "width": 16, "epochs": 5},
+    },
     "permuted-digits": _DOMAINS,
     "rotated-digits": _DOMAINS,
     "cifar10": {

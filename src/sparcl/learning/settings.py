@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
@@ -130,7 +130,7 @@ def resolve(given: Values) -> Settings:
         sparsifier.options(),
         {"name": "none", **_for(sparsifier, protocols[protocol]), **sparsifier_values},
     )
-    settings = _validate(Settings, values)
+    settings = validated(Settings, values)
     if settings.sparsifier.name != "none" and method.stays_dense_because:
         raise SparclError(
             f"{settings.sparsifier.name} cannot be put around {method.name}: {method.stays_dense_because}. "
@@ -146,7 +146,7 @@ def resolve(given: Values) -> Settings:
 
 def from_json(stored: Values) -> Settings:
     """Settings as a run has stored them, without asking whether their method exists here."""
-    return _validate(Settings, stored)
+    return validated(Settings, stored)
 
 
 def fingerprint(settings: Settings) -> str:
@@ -228,11 +228,12 @@ def _for(sparsifier: type[Sparsifier], protocol: Mapping[str, Any]) -> Values:
 def _check_named(section: str, fields: Mapping[str, tuple[Any, Any]], values: Values) -> Values:
     """The options of a method or sparsifier, typed as it declares them."""
     model = pydantic.create_model(section, __base__=_Section, name=(str, ...), **fields)  # type: ignore[call-overload]
-    checked: Values = _validate(model, values, prefix=f"{section}.").model_dump()
+    checked: Values = validated(model, values, prefix=f"{section}.").model_dump()
     return checked
 
 
-def _validate(model: type[_Model], values: Values, prefix: str = "") -> _Model:
+def validated(model: type[_Model], values: Values, prefix: str = "") -> _Model:
+    """The values as the model wants them; SparclError with one line for the first that is wrong."""
     try:
         return model.model_validate(values)
     except pydantic.ValidationError as error:
@@ -240,12 +241,21 @@ def _validate(model: type[_Model], values: Values, prefix: str = "") -> _Model:
         path = [str(part) for part in problem["loc"]]
         key = prefix + ".".join(path)
         if problem["type"] == "extra_forbidden":
-            section: Any = model
-            for part in path[:-1]:
-                section = section.model_fields[part].annotation
-            full_names = [key.removesuffix(path[-1]) + name for name in section.model_fields]
-            raise SparclError(f"There is no setting called {key!r}{_nearest(key, full_names)}") from None
+            known = [key.removesuffix(path[-1]) + name for name in _section(model, path[:-1]).model_fields]
+            raise SparclError(f"There is no setting called {key!r}{_nearest(key, known)}") from None
+        if problem["type"] == "missing":
+            raise SparclError(f"The setting {key} is missing.") from None
         expected = problem["msg"][0].lower() + problem["msg"][1:]
         if problem["type"] in ("model_type", "dataclass_type"):
             expected = f"it is a section; set {key}.NAME instead"
         raise SparclError(f"The setting {key} = {problem.get('input')!r} is wrong: {expected}.") from None
+
+
+def _section(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
+    """The model at a place in another one, through lists and what may be left out."""
+    for part in path:
+        if part in model.model_fields:
+            annotation = model.model_fields[part].annotation
+            inside = [annotation, *get_args(annotation)]
+            model = next((one for one in inside if isinstance(one, type) and issubclass(one, BaseModel)), model)
+    return model
