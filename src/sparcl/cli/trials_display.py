@@ -14,13 +14,8 @@ from rich.text import Text
 from sparcl.experiments.conduct import Place, Standing
 
 MOST_ROWS = 24
-ORDER: tuple[Place, ...] = (
-    "running",
-    "failed",
-    "finished",
-    "waiting",
-    "cached",
-)  # who is shown first if not all can be
+# Who is shown first if not all can be.
+ORDER: tuple[Place, ...] = ("running", "failed", "finished", "waiting", "cached")
 KIND_NAMES = {"class_il": "Class-IL", "task_il": "Task-IL", "domain_il": "Domain-IL"}
 
 
@@ -55,7 +50,7 @@ class TrialsDisplay:
                 self._told.add(line)
                 left = f"; {duration(seconds_left)} left" if seconds_left else ""
                 done = sum(one.place in ("finished", "cached") for one in standings)
-                self._console.print(f"[{done}/{len(standings)}] {line}{left}", markup=False)
+                self._console.print(f"[{done}/{len(standings)}] {line}{left}", markup=False, soft_wrap=True)
 
 
 def _news(standing: Standing) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from sparcl.experiments.launch import Ended
 from sparcl.experiments.trial import Trial, is_finished, progress_of
+from sparcl.learning.run_directory import RunDirectory
 
 MOST_LOSSES = 3  # a trial whose process is killed again and again is given up
 LOOK_EVERY = 0.5  # seconds
@@ -92,7 +93,10 @@ def conduct(
 def _settle(standing: Standing, ended: Ended) -> bool:
     """Whether it must be started once more."""
     if ended.state == "finished":
-        standing.place = "finished"
+        standing.place, standing.message = "finished", ""
+        result = RunDirectory(standing.directory).result() or {}
+        averages = {kind: matrix["average"] for kind, matrix in result.items()}
+        standing.progress = {"accuracy": {kind: value for kind, value in averages.items() if value is not None}}
         return False
     standing.message = ended.message
     standing.losses += 1
