@@ -164,7 +164,7 @@ def _write(
     """The table in every format, and the figures, beside the cells."""
     files = {kind: out / f"{stem}.{kind}" for kind in ("md", "csv", "tex")}
     command = shlex.join(["sparcl", *sys.argv[1:]])
-    write_text(files["md"], f"{formats.markdown(table)}\n\n{origin.describe(cells, notes, command)}\n")
+    write_text(files["md"], f"{formats.markdown(table)}\n\n{origin.describe(groups, cells, notes, command)}\n")
     write_text(files["csv"], formats.csv_text(table))
     write_text(files["tex"], formats.latex(table))
     boards = draw(chosen, groups, table)

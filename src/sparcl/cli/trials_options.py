@@ -1,8 +1,10 @@
 """Running a set of trials from the command line: the options that `sparcl paper` and `sparcl sweep` share."""
 
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -47,14 +49,28 @@ def open_pool(
 
 def run_all(trials: Sequence[Trial], root: Path, pool: Pool, quiet: bool) -> list[Standing]:
     """Run what is not finished. Ctrl-C and SIGTERM save everything and say how to go on."""
-    with TrialsDisplay(quiet) as display:
+    with TrialsDisplay(quiet) as display, terminated_as_interrupted():
         try:
             return conduct(trials, root, pool, display)
         except KeyboardInterrupt:
-            command = shlex.join(["sparcl", *sys.argv[1:]])
-            message = f"Stopped; nothing is lost. The same command goes on: {command}"
-    print(message, file=sys.stderr)
+            pass
+    say_how_to_go_on()
     raise typer.Exit(130)
+
+
+def say_how_to_go_on() -> None:
+    command = shlex.join(["sparcl", *sys.argv[1:]])
+    print(f"Stopped; nothing is lost. The same command goes on: {command}", file=sys.stderr)
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM is taken as Ctrl-C is."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def prepare_data(trials: Sequence[Trial], root: Path, quiet: bool, remedy: str = "") -> None:
