@@ -5,8 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
+from rich.table import Table
 
 from sparcl.cli.compare import print_rows
+from sparcl.cli.display import print_table
 from sparcl.cli.run import PluginOption
 from sparcl.cli.trials_options import (
     AddressOption,
@@ -14,16 +17,20 @@ from sparcl.cli.trials_options import (
     MemoryOption,
     OnOption,
     ThreadsOption,
+    Where,
     exit_after,
     failures,
     open_pool,
     prepare_data,
     print_plan,
     run_all,
+    say_how_to_go_on,
+    terminated_as_interrupted,
 )
 from sparcl.errors import SparclError
 from sparcl.experiments.estimate import Estimates
 from sparcl.experiments.experiment import weighted
+from sparcl.experiments.search import search as search_with_tune
 from sparcl.experiments.sweep import Sweep
 from sparcl.experiments.trial import is_finished
 from sparcl.learning.plugins import import_plugins
@@ -62,7 +69,8 @@ def sweep(
     planned = Sweep(file)
     root = out or Path("runs") / "sweeps" / file.stem
     if search:
-        raise SparclError("not yet")
+        _search(planned, on, root, (jobs, threads, address, memory), plugin or [], quiet or as_json, as_json)
+        return
     estimates = Estimates(root, threads)
     trials = [weighted(trial, estimates.flops(trial.settings)) for trial in planned.trials()]
     if dry_run:
@@ -84,3 +92,33 @@ def sweep(
 
 
 sweep.__doc__ = HELP
+
+
+def _search(
+    planned: Sweep,
+    on: Where,
+    root: Path,
+    where: tuple[int, int, str | None, int],
+    plugins: list[Path],
+    silent: bool,
+    as_json: bool,
+) -> None:
+    if on != "ray":
+        raise SparclError("--search is done by Ray Tune: add --on ray.")
+    with terminated_as_interrupted():
+        try:
+            found = search_with_tune(planned, root, *where, plugins, silent)
+        except KeyboardInterrupt:
+            say_how_to_go_on()
+            raise typer.Exit(130) from None
+    if as_json:
+        print(json.dumps([{"point": one.point, "accuracy": one.accuracy, "message": one.message} for one in found]))
+    else:
+        table = Table(title="accuracy on validation images, percent", box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("point", no_wrap=True)
+        table.add_column("accuracy", justify="right", no_wrap=True)
+        for one in found:
+            table.add_row(one.name(), one.judgement())
+        print_table(table)
+        print(f"The runs are in {root}. They are judged by validation images: run the best anew with all of them.")
+    exit_after([f"{one.name()}: {one.message}" for one in found if one.accuracy is None])

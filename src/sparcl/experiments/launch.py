@@ -96,4 +96,5 @@ class WorkerProcess:
     def _last_words(self) -> str:
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        said = [line.removeprefix(worker.SAID) for line in lines if line.startswith(worker.SAID)]
+        return (said or lines or [""])[-1]

@@ -5,6 +5,8 @@ started as a new task, elsewhere if need be, and goes on from its checkpoint: tr
 machines share. Ray's own retries are off, so that there is one rule for how often.
 """
 
+import contextlib
+import io
 import os
 import time
 from collections.abc import Sequence
@@ -68,6 +70,9 @@ class RayPool:
     ) -> None:
         cores = jobs * threads if jobs else max(threads, len(os.sched_getaffinity(0)))
         self._ray = connect(address, cores)
+        # Ray tells of every lost worker on standard output, which is for results; the display tells it too.
+        self._silence = contextlib.redirect_stdout(io.StringIO())
+        self._silence.__enter__()
         self._most = jobs or 10_000  # Ray itself holds back what has no room yet
         self._threads, self._memory_mb = threads, memory_mb
         self._plugins = [path.resolve() for path in plugins]
@@ -79,8 +84,19 @@ class RayPool:
     def start(self, trial: Trial, directory: Path) -> None:
         order = Order(directory.resolve(), trial.settings.model_dump(mode="json"), self._threads, self._plugins)
         memory = (self._memory_mb or demand_mb(trial.settings)) * 10**6
+        self._check({"CPU": self._threads, "memory": memory})
         task = self._ray.remote(num_cpus=self._threads, memory=memory, max_retries=0)(run_order)
         self._running[task.remote(order.to_json(), self._threads)] = directory
+
+    def _check(self, needed: dict[str, int]) -> None:
+        """Ray would wait for ever for what no machine has."""
+        for name, amount in needed.items():
+            most = max((node["Resources"].get(name, 0) for node in self._ray.nodes() if node["Alive"]), default=0)
+            if amount > most:
+                remedy = "--threads" if name == "CPU" else "--memory"
+                raise SparclError(
+                    f"A trial asks for {amount} of {name}, no machine has over {most:.0f}: lower {remedy}."
+                )
 
     def ended(self, seconds: float) -> dict[Path, Ended]:
         waited = list(self._running)
@@ -108,3 +124,4 @@ class RayPool:
 
     def close(self) -> None:
         self._ray.shutdown()
+        self._silence.__exit__(None, None, None)

@@ -1,5 +1,6 @@
 """What the cells of an experiment came to, as a grid of numbers: ours, and the paper's beside them."""
 
+import functools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -147,5 +148,9 @@ def _counted(run: RunDirectory) -> float:
 
 def _paper_costs(experiment: Experiment) -> dict[tuple[str, str], Cell]:
     """The paper's costs and those that its definitions give, by row and column."""
-    cells = paper_cells(paper_network((3, 32, 32), 10), paper_network((3, 64, 64), 200))
-    return {(cell.row, cell.column): cell for cell in cells if cell.table == experiment.cost_table}
+    return {(cell.row, cell.column): cell for cell in _all_paper_cells() if cell.table == experiment.cost_table}
+
+
+@functools.cache
+def _all_paper_cells() -> list[Cell]:
+    return list(paper_cells(paper_network((3, 32, 32), 10), paper_network((3, 64, 64), 200)))

@@ -28,6 +28,7 @@ from sparcl.learning.stopping import stopping_on_signals
 from sparcl.learning.trainer import Stopped, Trainer
 
 FINISHED, FAILED, STOPPED = 0, 1, 3
+SAID = "sparcl: "  # before what a person shall read
 SECONDS_BETWEEN_REPORTS = 0.5
 PATIENCE = 120.0  # seconds for a process that still saves the same trial
 
@@ -81,7 +82,7 @@ def main() -> None:
         message = str(error)
     except MemoryError:
         message = "There is not enough memory for this trial. Run fewer at once."
-    print(message, file=sys.stderr)
+    print(SAID + message, file=sys.stderr)
     sys.exit(FAILED)
 
 
