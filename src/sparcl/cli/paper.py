@@ -177,7 +177,8 @@ def _write(
 
 
 def _print(table: Grid) -> None:
-    shown = Table(title=table.title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title_justify="left")
+    print(table.title)
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     shown.add_column("", no_wrap=True)
     several = len({heading.group for heading in table.headings}) > 1
     for heading in table.headings:

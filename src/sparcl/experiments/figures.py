@@ -8,10 +8,11 @@ from sparcl.experiments.drawing import GREY, INK, Board, Point
 from sparcl.experiments.experiment import Experiment, Group, Row
 from sparcl.experiments.outcome import Grid, Value
 
-WIDTH, HEIGHT = 480, 340
-LEFT, RIGHT, TOP, BOTTOM = 62, 22, 44, 54
+WIDTH, HEIGHT = 480, 356
+LEFT, RIGHT, TOP, BOTTOM = 62, 22, 66, 54
 COLOURS = ("#2f6fd0", "#d9822b", "#3fa45b", "#8a4fc0", "#c0395b")
-SMALLEST, LARGEST = 5.0, 18.0  # radius of a circle that stands for memory
+LETTER = 6.5  # about how wide
+LARGEST = 16.0  # radius of the largest circle that stands for memory
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,12 @@ class Plot:
         return across, HEIGHT - BOTTOM - self.y.share(y) * (HEIGHT - TOP - BOTTOM)
 
     def legend(self, names: Sequence[tuple[str, str]]) -> None:
-        for number, (name, colour) in enumerate(names):
-            level = TOP + 8 + 16 * number
-            self.board.circle((WIDTH - RIGHT - 96, level - 4), 4, colour)
-            self.board.text((WIDTH - RIGHT - 86, level), name, "start")
+        """Below the title."""
+        across = float(LEFT)
+        for name, colour in names:
+            self.board.circle((across + 4, 32), 4, colour)
+            self.board.text((across + 13, 36), name, "start")
+            across += LETTER * len(name) + 30
 
 
 def draw(experiment: Experiment, groups: Sequence[Group], grid: Grid) -> dict[str, Board]:
@@ -112,7 +115,7 @@ def _tradeoff(experiment: Experiment, group: Group, grid: Grid) -> Board | None:
             place = plot.at(across, up)
             plot.board.circle(place, 5, colour, filled)
             if filled:
-                plot.board.text((place[0], place[1] - 10), _short(label))
+                plot.board.text((place[0], place[1] - 10), _sparsity(label))
     plot.legend([("here", COLOURS[0]), ("paper", COLOURS[1])])
     return plot.board
 
@@ -156,10 +159,14 @@ def _speed(experiment: Experiment, group: Group, grid: Grid) -> Board | None:
     series = list(dict.fromkeys(row.series for row in experiment.rows))
     colours = {row.label: COLOURS[series.index(row.series) % len(COLOURS)] for row in experiment.rows}
     for label, across, up in points:
-        radius = SMALLEST + (LARGEST - SMALLEST) * (memory[label] or 0.0) / max(known)
-        place = plot.at(across, up)
-        plot.board.circle(place, radius, colours[label])
-        plot.board.text((place[0], place[1] - radius - 4), f"{_short(label)}, {memory[label] or 0:.0f} MB")
+        peak, place = memory[label] or 0.0, plot.at(across, up)
+        plot.board.circle(place, LARGEST * math.sqrt(peak / max(known)), colours[label])  # its area is the memory
+    for label, across, up in points:
+        place, text = plot.at(across, up), f"{_sparsity(label)}, {memory[label] or 0:.0f} MB"
+        right = place[0] + LARGEST + 4
+        fits = right + LETTER * len(text) < WIDTH
+        plot.board.text((right if fits else place[0] - LARGEST - 4, place[1] + 4), text, "start" if fits else "end")
+    plot.legend(list(dict.fromkeys((row.series, colours[row.label]) for row in experiment.rows)))
     return plot.board
 
 
@@ -197,5 +204,7 @@ def _whiskers(value: Value) -> tuple[float, float]:
     return mean - deviation, mean + deviation
 
 
-def _short(label: str) -> str:
-    return label.split(" (")[0]
+def _sparsity(label: str) -> str:
+    """What tells the rows of a method apart: the sparsity behind its name."""
+    words = label.split(" (")[0].split()
+    return words[-1] if len(words) > 1 else "dense"
