@@ -64,7 +64,14 @@ PROTOCOLS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
     "tiny_imagenet": {
         "full": {"model": "resnet18", "width": 64, "epochs": 100},
-        "reduced": {"width": 20, "epochs": 5, "evaluation": _SMOOTHED, "sparsifier": {"stage_epochs": 1}},
+        # Half an hour instead of days: a narrow network, half of the tasks, a tenth of their images, few epochs.
+        "reduced": {
+            "width": 16,
+            "epochs": 5,
+            "data": {"tasks": 5, "images_per_task": 1000},
+            "evaluation": {**_SMOOTHED, "snapshots": 4},
+            "sparsifier": {"stage_epochs": 1},
+        },
         "online": {"width": 20, "evaluation": _SMOOTHED, **_ONLINE},
     },
     "folder": {
