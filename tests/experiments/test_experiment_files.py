@@ -36,10 +36,8 @@ def keys(name, protocol="full"):
 
 
 def test_every_table_and_figure_of_the_paper_is_there():
-    assert names() == sorted(
-        ["fig1", "fig3", "fig4", "fig5", "table1", "table2", "table3", "tableA1", "tableA2", "tableA3"],
-        key=str.casefold,
-    )
+    tables = ["table1", "table2", "table3", "tableA1", "tableA2", "tableA3"]
+    assert names() == [*tables, "fig1", "fig3", "fig4", "fig5"]
 
 
 def test_table_1_holds_the_papers_accuracies():

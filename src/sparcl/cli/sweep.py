@@ -34,6 +34,7 @@ from sparcl.experiments.search import search as search_with_tune
 from sparcl.experiments.sweep import Sweep
 from sparcl.experiments.trial import is_finished
 from sparcl.learning.plugins import import_plugins
+from sparcl.network.backend import available_cores
 from sparcl.report import comparison
 
 HELP = """Run every combination of a file's values, with every seed, in parallel; or search for good values.
@@ -74,7 +75,7 @@ def sweep(
     estimates = Estimates(root, threads)
     trials = [weighted(trial, estimates.flops(trial.settings)) for trial in planned.trials()]
     if dry_run:
-        print_plan(trials, root, estimates, jobs, threads)
+        print_plan(trials, root, estimates, jobs or max(1, available_cores() // threads))
         return
     if address is None:
         prepare_data(trials, root, quiet or as_json)

@@ -20,7 +20,6 @@ from sparcl.experiments.conduct import Pool, Standing, conduct
 from sparcl.experiments.estimate import Estimates, wall_seconds
 from sparcl.experiments.local import LocalPool
 from sparcl.experiments.trial import Trial, has_begun, is_finished
-from sparcl.network.backend import available_cores
 
 Where = Literal["local", "ray"]
 OnOption = Annotated[Where, typer.Option(help="Where trials run: processes of this machine, or Ray.")]
@@ -91,7 +90,7 @@ def prepare_data(trials: Sequence[Trial], root: Path, quiet: bool, remedy: str =
                 raise SparclError(f"{error}{remedy}") from error
 
 
-def print_plan(trials: Sequence[Trial], root: Path, estimates: Estimates, jobs: int, threads: int) -> None:
+def print_plan(trials: Sequence[Trial], root: Path, estimates: Estimates, jobs: int) -> None:
     """What is there, what would run, and how long that takes on this machine."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("trial", "state", "alone"):
@@ -107,10 +106,9 @@ def print_plan(trials: Sequence[Trial], root: Path, estimates: Estimates, jobs: 
         table.add_row(trial.label, state, duration(seconds) if seconds else "-")
         left += [seconds] if seconds else []
     print_table(table)
-    at_once = jobs or max(1, available_cores() // threads)
     print(
         f"{len(seen)} trials, {len(seen) - len(left)} of them finished. The others take about "
-        f"{duration(wall_seconds(left, at_once))} with {at_once} at a time."
+        f"{duration(wall_seconds(left, jobs))} with {jobs} at a time."
     )
 
 

@@ -23,13 +23,16 @@ PASSES = 3  # a forward and the two halves of its backward
 SAMPLES = 16  # of the step that is timed
 
 
+Kind = tuple[str, str, str, int, float]
+
+
 class Estimates:
     """Remembers what was counted and timed: trials that differ in their seed are the same work."""
 
     def __init__(self, finished_under: Path, threads: int) -> None:
         self._threads = threads
         self._flops: dict[str, float] = {}
-        self._rates: dict[tuple[str, str], float] = _rates(finished_under)
+        self._rates: dict[Kind, float] = _rates(finished_under)
 
     def flops(self, settings: Settings) -> float:
         """Of the whole run: training, and every evaluation."""
@@ -41,7 +44,7 @@ class Estimates:
     def seconds(self, settings: Settings) -> float:
         graph = _graph(settings)
         backend, _ = choose_backend(settings.backend, graph, settings.sparsity > 0)
-        kind = (backend, f"{settings.model} {settings.width}")
+        kind = _kind(settings, backend)
         if kind not in self._rates:
             self._rates[kind] = _timed(settings, graph, self._threads)
         return SECONDS_TO_START + self.flops(settings) / self._rates[kind]
@@ -61,9 +64,14 @@ def _graph(settings: Settings) -> Graph:
     return build_model(settings.model, stream.image_shape, stream.classes, settings.width)
 
 
-def _rates(root: Path) -> dict[tuple[str, str], float]:
-    """FLOPs a second of the runs that are finished, by backend and network."""
-    sums: dict[tuple[str, str], tuple[float, float]] = {}
+def _kind(settings: Settings, backend: str) -> Kind:
+    """Runs of one kind compute about as many FLOPs a second."""
+    return backend, settings.dataset, settings.model, settings.width, settings.sparsity
+
+
+def _rates(root: Path) -> dict[Kind, float]:
+    """FLOPs a second of the runs that are finished."""
+    sums: dict[Kind, tuple[float, float]] = {}
     for path in root.glob("*/costs.json"):
         directory = RunDirectory(path.parent)
         try:
@@ -71,7 +79,7 @@ def _rates(root: Path) -> dict[tuple[str, str], float]:
             work, seconds = float(costs["flops"]["full"]["total"]), float(costs["seconds"]["train"])
         except (SparclError, KeyError, TypeError, ValueError):
             continue
-        kind = (stored.backend, f"{stored.model} {stored.width}")
+        kind = _kind(stored, stored.backend)
         before = sums.get(kind, (0.0, 0.0))
         sums[kind] = before[0] + work, before[1] + seconds
     return {kind: work / seconds for kind, (work, seconds) in sums.items() if seconds > 0}

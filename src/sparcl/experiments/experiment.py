@@ -72,9 +72,10 @@ class Group:
 
 
 def names() -> list[str]:
-    """Every experiment of the paper."""
+    """Every experiment of the paper: its tables, then its figures."""
     files = resources.files("sparcl.experiments") / "paper"
-    return sorted((file.name.removesuffix(".toml") for file in files.iterdir()), key=lambda name: name.casefold())
+    every = [file.name.removesuffix(".toml") for file in files.iterdir()]
+    return sorted(every, key=lambda name: (name.startswith("fig"), name.casefold()))
 
 
 def load(name: str) -> Experiment:

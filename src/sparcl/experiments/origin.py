@@ -11,7 +11,6 @@ from sparcl.report.comparison import Row, describe_protocol
 
 def describe(groups: Sequence[Group], cells: Cells, notes: Sequence[str], command: str) -> str:
     """Accuracies in percent after all tasks; what all runs share, in words."""
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
     chosen = [trial.settings for cell in cells.values() for trial in cell]
     lines = []
     if chosen:
@@ -23,7 +22,12 @@ def describe(groups: Sequence[Group], cells: Cells, notes: Sequence[str], comman
     lines += [part for group in stand_ins for part in (f"The paper's numbers are those of {group.in_paper}.", "")]
     for note in notes:
         lines += [note, ""]
-    return "\n".join([*lines, f"Written on {today} by `{command}`."])
+    return "\n".join([*lines, dated(command)])
+
+
+def dated(command: str) -> str:
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return f"Written on {today} by `{command}`."
 
 
 def measured_here(threads: int) -> str:

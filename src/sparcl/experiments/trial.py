@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,10 +71,3 @@ def adopt(trials: Iterable[Trial], root: Path, finished_runs: Iterable[Path]) ->
                 write_bytes(target.path / name, (source / name).read_bytes())
             taken.append((trial, source))
     return taken
-
-
-def forget(trial: Trial, root: Path) -> None:
-    """Throw the trial's run away, to make it anew."""
-    directory = trial.directory(root)
-    if has_begun(directory):
-        shutil.rmtree(directory.path)
