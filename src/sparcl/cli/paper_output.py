@@ -15,6 +15,7 @@ from sparcl.experiments.outcome import Grid
 from sparcl.experiments.prepared import Prepared
 from sparcl.experiments.trial import Trial, is_finished
 from sparcl.files import write_bytes, write_text
+from sparcl.learning import environment
 
 
 class Notes(list[str]):
@@ -87,4 +88,4 @@ def summary(trials: Mapping[str, Sequence[Trial]], root: Path, estimates: Estima
     if len(trials) > 1:
         lines.append(f"| all | {len(seen)} | | | {duration(wall_seconds(everything, jobs))} |")
     each = "one thread" if threads == 1 else f"{threads} threads"
-    return "\n".join([*lines, "", f"Estimated on this machine, {jobs} runs at a time with {each} each."])
+    return "\n".join([*lines, "", f"Estimated on {environment.processor()}: {jobs} runs at a time, {each} each."])

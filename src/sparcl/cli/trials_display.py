@@ -77,7 +77,7 @@ def _table(standings: Sequence[Standing]) -> Table:
             ProgressBar(total=1.0, completed=standing.share, width=20),
             f"{standing.share:.0%}",
             str(told.get("place", "starting")) if running else standing.message or standing.place,
-            _accuracy(told).removeprefix(", ") if running else "",
+            _accuracy(told).removeprefix(", "),
             _left(standing) if running else "",
         )
     return table

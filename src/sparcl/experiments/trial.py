@@ -60,7 +60,7 @@ def adopt(trials: Iterable[Trial], root: Path, finished_runs: Iterable[Path]) ->
         directory = RunDirectory.open(path)
         if not is_finished(directory):
             raise SparclError(f"{path} is not finished, and only finished runs can be taken over.")
-        stored = directory.stored_settings()
+        stored = directory.settings()  # with the options that did not exist yet when it was made
         # A run stores the backend that it used; a trial leaves the choice open.
         found[key(stored)] = found[key(stored.model_copy(update={"backend": "auto"}))] = path
     taken = []
