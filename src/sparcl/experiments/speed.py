@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sparcl.bench.memory_ours import Silent
 from sparcl.bench.timing import Progress, Step, interleaved
 from sparcl.bench.versus import Protocol, measure
 from sparcl.bench.workload import Workload
@@ -12,20 +13,12 @@ from sparcl.experiments.experiment import Experiment, Group
 from sparcl.experiments.outcome import Cells, Value
 from sparcl.learning import settings
 from sparcl.learning.planned_stream import stream_without_pictures
-from sparcl.learning.position import Position
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings
 from sparcl.learning.trainer import Trainer
 from sparcl.sparsity import Moment
 
 ROUNDS = 7
-
-
-class _Nobody:
-    def noted(self, text: str) -> None: ...
-    def started(self, total_steps: int, done_steps: int) -> None: ...
-    def stepped(self, position: Position, loss: float) -> None: ...
-    def evaluated(self, position: Position, accuracies: object) -> None: ...
 
 
 def training_speeds(
@@ -47,7 +40,7 @@ def _training_step(chosen: Settings, threads: int, scratch: Path) -> Step:
     """A step of the run's first task, as the loop does it."""
     stream = load_stream(chosen.dataset, order_seed=chosen.seed, **chosen.data.model_dump())
     own = chosen.model_copy(update={"threads": threads, "tuning_seconds": 0.0})
-    trainer, task = Trainer(own, stream, RunDirectory(scratch), _Nobody()), stream.tasks[0]
+    trainer, task = Trainer(own, stream, RunDirectory(scratch), Silent()), stream.tasks[0]
     trainer.sparsifier.begin_run()
     trainer.method.begin_task(task)
     trainer.sparsifier.begin_task(Moment(0, 0, 0, 0, own.epochs), task)
