@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from sparcl.errors import SparclError
+from sparcl.experiments.search import search
+from sparcl.experiments.sweep import Sweep
 from sparcl.experiments.trial import progress_of
 from sparcl.learning.run_directory import RunDirectory
 
@@ -99,3 +102,53 @@ def test_without_ray_it_is_said_in_one_line(tmp_path):
     assert ended.stderr.strip() == (
         'sparcl: This needs Ray, which is not installed. Install it with: pip install "sparcl-edge[sweep]"'
     )
+
+
+SEARCH = """
+base = "digits/er"
+settings = { epochs = 1, width = 4, backend = "native", data.tasks = 2 }
+[search]
+trials = 3
+space.method.learning_rate = { low = 0.01, high = 0.3, scale = "log" }
+space.buffer_size = [20, 40]
+"""
+
+
+@needs_ray
+def test_a_search_is_judged_by_validation_images(tmp_path):
+    pytest.importorskip("ray.tune", reason='Ray Tune is not installed: pip install "sparcl-edge[sweep]"')
+    file = tmp_path / "search.toml"
+    file.write_text(SEARCH)
+    process = sweep(file, tmp_path / "out", "--on", "ray", "--search", "--json")
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    found = json.loads(out)
+    accuracies = [one["accuracy"] for one in found]
+    assert accuracies == sorted(accuracies, reverse=True)
+    runs = {path.parent: json.loads(path.read_text()) for path in (tmp_path / "out").glob("*/result.json")}
+    assert sorted(accuracies) == sorted(result["class_il"]["average"] for result in runs.values())
+    for path in runs:
+        stored = RunDirectory(path).settings()
+        assert (stored.evaluation.split, stored.data.validation) == ("validation", 0.2)
+        assert {
+            "method.learning_rate": stored.method.hyperparameters()["learning_rate"],
+            "buffer_size": stored.buffer_size,
+        } in [one["point"] for one in found]
+    assert all(0.01 <= one["point"]["method.learning_rate"] <= 0.3 for one in found)
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        ("space.method.alhpa = [1]", "There is no setting called 'method.alhpa'"),
+        ("space.epochs = 3", "must be a list of choices"),
+        ("space.epochs = { low = 3, high = 3 }", "low must be less than high"),
+        ("space.method.beta = { low = 0, high = 3, scale = 'log' }", "above 0 on a log scale"),
+        ("space.method.beta = { low = 0, high = 3, sclae = 'log' }", "did you mean"),
+    ],
+)
+def test_what_is_wrong_with_a_search_is_said_before_ray_starts(tmp_path, space, words):
+    file = tmp_path / "search.toml"
+    file.write_text(f'base = "digits/derpp"\n[search]\n{space}')
+    with pytest.raises(SparclError, match=words):
+        search(Sweep(file), tmp_path, 1, 1, None, 0, [], quiet=True)
