@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -42,9 +43,8 @@ class Estimates:
         return self._flops[name]
 
     def seconds(self, settings: Settings) -> float:
-        graph = _graph(settings)
-        backend, _ = choose_backend(settings.backend, graph, settings.sparsity > 0)
-        kind = _kind(settings, backend)
+        graph = planned_graph(settings)
+        kind = _kind(settings, planned_backend(settings, graph))
         if kind not in self._rates:
             self._rates[kind] = _timed(settings, graph, self._threads)
         return SECONDS_TO_START + self.flops(settings) / self._rates[kind]
@@ -52,16 +52,21 @@ class Estimates:
 
 def _planned(settings: Settings) -> float:
     stream = stream_without_pictures(settings)
-    network = network_cost(_graph(settings))
+    network = network_cost(planned_graph(settings))
     forward = 2 * network.macs * network.density(settings.sparsity)
     sizes = np.cumsum([len(task.test) for task in stream.tasks])
     evaluated = int(sizes[-1] + sizes.sum() * (1 + settings.evaluation.snapshots))
     return float(count_plan(network, training_plan(settings, stream)).total("full") + forward * evaluated)
 
 
-def _graph(settings: Settings) -> Graph:
+def planned_graph(settings: Settings) -> Graph:
     stream = stream_without_pictures(settings)
     return build_model(settings.model, stream.image_shape, stream.classes, settings.width)
+
+
+def planned_backend(settings: Settings, graph: Graph) -> Literal["native", "torch"]:
+    backend, _ = choose_backend(settings.backend, graph, settings.sparsity > 0)
+    return backend
 
 
 def _kind(settings: Settings, backend: str) -> Kind:
@@ -88,8 +93,7 @@ def _rates(root: Path) -> dict[Kind, float]:
 def _timed(settings: Settings, graph: Graph, threads: int) -> float:
     """FLOPs a second of one training step, the fastest of three: a rough number, but of this machine."""
     generator = np.random.default_rng(0)
-    backend, _ = choose_backend(settings.backend, graph, settings.sparsity > 0)
-    network = build_network(graph, generator, threads, backend)
+    network = build_network(graph, generator, threads, planned_backend(settings, graph))
     if settings.sparsity:
         layers = sparse_layers(graph, settings.sparsity)
         masks = {layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers}

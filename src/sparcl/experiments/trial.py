@@ -14,7 +14,11 @@ from sparcl.learning.settings import Settings, fingerprint
 from sparcl.report.comparison import short_name
 
 PROGRESS_FILE = "progress.json"
-ADOPTED = ("costs.json", "environment.json", "metrics.jsonl", "settings.json", "result.json")
+# Everything but the checkpoints; the result comes last, because it makes the run a finished one.
+ADOPTED = (
+    *("costs.json", "environment.json", "metrics.jsonl", "settings.json", "stream.json", "confusion.json"),
+    "result.json",
+)
 
 
 @dataclass(frozen=True)
