@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -115,6 +116,7 @@ def test_every_output_is_written_and_says_the_same(undisturbed):
     assert (
         len({line.count("&") for line in latex.splitlines() if line.endswith(r"\\") and "multicolumn" not in line}) == 1
     )
+    assert re.search(r"\$\d\.\d\d\\cdot 10\^\{\d+\}\$", latex)  # FLOPs as mathematics
     assert ET.parse(undisturbed / "small-smoke.svg").getroot().tag.endswith("svg")
     with Image.open(undisturbed / "small-smoke.png") as picture:
         colours = picture.convert("RGB").getcolors(1 << 24)

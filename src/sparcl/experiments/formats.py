@@ -2,10 +2,12 @@
 
 import csv
 import io
+import re
 from itertools import groupby
 
 from sparcl.experiments.outcome import Grid
 
+POWER, POWER_OF_TEN = re.compile(r"e(-?)0*(\d+)"), r"\\cdot 10^{\1\2}"
 LATEX_ESCAPES = str.maketrans({"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#"})
 
 
@@ -38,7 +40,7 @@ def latex(grid: Grid) -> str:
     lines.append(r"\midrule")
     for label, values in grid.rows:
         written = [value.text(sign=r"\pm") for value in values]
-        cells = ["--" if text == "-" else f"${text}$" for text in written]
+        cells = ["--" if text == "-" else f"${POWER.sub(POWER_OF_TEN, text)}$" for text in written]
         lines.append(" & ".join([_escaped(label), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 

@@ -14,7 +14,7 @@ from sparcl.learning.run_directory import RunDirectory
 from sparcl.report.comparison import measures
 from sparcl.report.paper_costs import CIFAR10_FLOPS, MEMORY, TINY_FLOPS, Cell, paper_cells
 
-FLOPS = {"cifar10": (CIFAR10_FLOPS, 1e15), "tiny_imagenet": (TINY_FLOPS, 1e16)}
+FLOPS = {"cifar10": (CIFAR10_FLOPS, 15), "tiny_imagenet": (TINY_FLOPS, 16)}  # columns, and their powers of ten
 ACCURACIES: dict[Column, str] = {"class_il": "Class-IL", "task_il": "Task-IL"}
 Cells = Mapping[tuple[str, str], Sequence[Trial]]  # by row and data set
 Measured = Mapping[tuple[str, str], "Value"]  # speeds, which no run directory has
@@ -117,12 +117,12 @@ def _column(
         ours = measured.get((row.label, group.dataset), Value())
         return {name: ours, f"{name}, paper": Value.printed(printed)}
     if column == "flops":
-        cost_column, unit = FLOPS[group.in_paper]
+        cost_column, power = FLOPS[group.in_paper]
         cell = costs.get((row.label, cost_column))
         return {
             "FLOPs": Value.of([_counted(run) for run in runs], ".2e"),
-            "FLOPs, full length": Value(cell.ours * unit if cell else None, None, ".2e"),
-            "FLOPs, paper": Value(cell.paper * unit if cell else None, None, ".2e"),
+            "FLOPs, full length": Value(float(f"{cell.ours}e{power}") if cell else None, None, ".2e"),
+            "FLOPs, paper": Value(float(f"{cell.paper}e{power}") if cell else None, None, ".2e"),
         }
     cell = costs.get((row.label, MEMORY))
     return {
