@@ -47,8 +47,8 @@ def trial_at_work(out: Path, process: subprocess.Popen[str]) -> int:
     while True:
         for path in out.glob("*"):
             told = progress_of(RunDirectory(path))
-            if told.get("pid") and any((path / "checkpoints").glob("*.safetensors")):
-                return int(told["pid"])
+            if told is not None and any((path / "checkpoints").glob("*.safetensors")):
+                return told.pid
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
 

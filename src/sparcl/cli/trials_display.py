@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from rich import box
 from rich.console import Console, Group
@@ -11,12 +10,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from sparcl.cli.display import KIND_NAMES
 from sparcl.experiments.conduct import Place, Standing
+from sparcl.experiments.trial import Progress
 
 MOST_ROWS = 24
 # Who is shown first if not all can be.
 ORDER: tuple[Place, ...] = ("running", "failed", "finished", "waiting", "cached")
-KIND_NAMES = {"class_il": "Class-IL", "task_il": "Task-IL", "domain_il": "Domain-IL"}
 
 
 class TrialsDisplay:
@@ -70,13 +70,13 @@ def _table(standings: Sequence[Standing]) -> Table:
     ordered = sorted(standings, key=lambda standing: ORDER.index(standing.place))
     shown = ordered[:MOST_ROWS] if len(ordered) > MOST_ROWS else standings
     for standing in shown:
-        told = standing.progress or {}
+        told = standing.progress
         running = standing.place == "running"
         table.add_row(
             standing.trial.label,
             ProgressBar(total=1.0, completed=standing.share, width=20),
             f"{standing.share:.0%}",
-            str(told.get("place", "starting")) if running else standing.message or standing.place,
+            told.place if running else standing.message or standing.place,
             _accuracy(told).removeprefix(", "),
             _left(standing) if running else "",
         )
@@ -84,17 +84,13 @@ def _table(standings: Sequence[Standing]) -> Table:
 
 
 def _left(standing: Standing) -> str:
-    told = standing.progress or {}
-    try:
-        done = (told["done"] - told["resumed_at"]) / told["seconds"]
-        return duration((told["total"] - told["done"]) / done)
-    except (KeyError, TypeError, ZeroDivisionError):
-        return ""
+    told = standing.progress
+    done = told.done - told.resumed_at
+    return duration((told.total - told.done) * told.seconds / done) if done > 0 else ""
 
 
-def _accuracy(told: dict[str, Any] | None) -> str:
-    found = (told or {}).get("accuracy")
-    known = {KIND_NAMES[kind]: value for kind, value in (found or {}).items() if kind in KIND_NAMES}
+def _accuracy(told: Progress) -> str:
+    known = {KIND_NAMES[kind]: value for kind, value in told.accuracy.items() if kind in KIND_NAMES}
     return "".join(f", {name} {value:.1f}%" for name, value in known.items())
 
 

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from sparcl.experiments.launch import Ended
-from sparcl.experiments.trial import Trial, is_finished, progress_of
+from sparcl.experiments.trial import Progress, Trial, is_finished, progress_of
 from sparcl.learning.run_directory import RunDirectory
 
 MOST_LOSSES = 3  # a trial whose process is killed again and again is given up
@@ -35,7 +35,7 @@ class Standing:
     trial: Trial
     directory: Path
     place: Place = "waiting"
-    progress: dict[str, Any] | None = None  # of a running one
+    progress: Progress = field(default_factory=Progress)  # of a running one
     message: str = ""
     losses: int = 0
 
@@ -43,9 +43,7 @@ class Standing:
     def share(self) -> float:
         if self.place in ("finished", "cached"):
             return 1.0
-        told = self.progress or {}
-        done, total = told.get("done"), told.get("total")
-        return done / total if isinstance(done, int) and isinstance(total, int) and total else 0.0
+        return min(1.0, self.progress.done / self.progress.total) if self.progress.total else 0.0
 
 
 class Watcher(Protocol):
@@ -96,7 +94,7 @@ def _settle(standing: Standing, ended: Ended) -> bool:
         standing.place, standing.message = "finished", ""
         result = RunDirectory(standing.directory).result() or {}
         averages = {kind: matrix["average"] for kind, matrix in result.items()}
-        standing.progress = {"accuracy": {kind: value for kind, value in averages.items() if value is not None}}
+        standing.progress = Progress(accuracy={kind: one for kind, one in averages.items() if one is not None})
         return False
     standing.message = ended.message
     standing.losses += 1
@@ -119,11 +117,8 @@ class Outlook:
         for standing in self._standings:
             if standing.place == "failed":
                 continue
-            told = standing.progress or {}
-            resumed, total = told.get("resumed_at"), told.get("total")
-            before = self._before[standing.directory]
-            if isinstance(resumed, int) and isinstance(total, int) and total:
-                before = resumed / total
+            told = standing.progress
+            before = told.resumed_at / told.total if told.total else self._before[standing.directory]
             done += standing.trial.weight * max(0.0, standing.share - before)
             left += standing.trial.weight * (1 - standing.share)
         elapsed = self._clock() - self._began

@@ -1,16 +1,18 @@
 """One run of a set: its settings, and the directory that they name."""
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from sparcl.errors import SparclError
 from sparcl.files import write_bytes
+from sparcl.learning.position import Count
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings, fingerprint
+from sparcl.options import NotNegative
 from sparcl.report.comparison import short_name
 
 PROGRESS_FILE = "progress.json"
@@ -40,13 +42,26 @@ def key(settings: Settings) -> str:
     return hashlib.sha256(f"{fingerprint(settings)} {where}".encode()).hexdigest()
 
 
-def progress_of(directory: RunDirectory) -> dict[str, Any]:
-    """What the worker has said last; empty if it has said nothing (that can be read)."""
+class Progress(BaseModel):
+    """How far a running trial is, as its worker tells it."""
+
+    model_config = ConfigDict(frozen=True)
+    pid: int = 0
+    host: str = ""
+    place: str = "starting"
+    total: Count = 0  # steps
+    done: Count = 0
+    resumed_at: Count = 0  # what was done before this process
+    seconds: NotNegative = 0.0  # since it began or went on
+    accuracy: dict[str, float] = {}  # by kind, over the tasks so far
+
+
+def progress_of(directory: RunDirectory) -> Progress | None:
+    """What the worker has said last; None if it has said nothing (that can be read)."""
     try:
-        content = json.loads((directory.path / PROGRESS_FILE).read_text())
+        return Progress.model_validate_json((directory.path / PROGRESS_FILE).read_bytes())
     except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        return None
 
 
 def is_finished(directory: RunDirectory) -> bool:

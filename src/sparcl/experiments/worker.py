@@ -16,7 +16,7 @@ from typing import Any
 
 from sparcl.data import load_stream
 from sparcl.errors import SparclError
-from sparcl.experiments.trial import PROGRESS_FILE, has_begun, is_finished
+from sparcl.experiments.trial import PROGRESS_FILE, Progress, has_begun, is_finished
 from sparcl.files import locked
 from sparcl.learning import environment
 from sparcl.learning.evaluation import Accuracies
@@ -39,36 +39,34 @@ class ProgressFile:
     def __init__(self, directory: RunDirectory) -> None:
         self._path = directory.path / PROGRESS_FILE
         self._written = 0.0
-        self._said: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname()}
+        self._said = Progress(pid=os.getpid(), host=socket.gethostname())
 
     def noted(self, text: str) -> None: ...
 
     def started(self, total_steps: int, done_steps: int) -> None:
-        self._said |= {"total": total_steps, "done": done_steps, "resumed_at": done_steps, "place": "starting"}
         self._started = time.monotonic()
-        self._write()
+        self._write(total=total_steps, done=done_steps, resumed_at=done_steps)
 
     def stepped(self, position: Position, loss: float) -> None:
         if time.monotonic() - self._written < SECONDS_BETWEEN_REPORTS:
             return
         place = f"task {position.task + 1}, epoch {position.epoch + 1}"
         seconds = time.monotonic() - self._started
-        self._said |= {"done": position.total_steps, "place": place, "seconds": seconds}
-        self._write()
+        self._write(done=position.total_steps, place=place, seconds=seconds)
 
     def evaluated(self, position: Position, accuracies: Accuracies) -> None:
         known = {kind: [value for value in row if value is not None] for kind, row in accuracies.items()}
-        self._said["accuracy"] = {kind: sum(row) / len(row) for kind, row in known.items() if row}
-        self._write()
+        self._write(accuracy={kind: sum(row) / len(row) for kind, row in known.items() if row})
 
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
 
-    def _write(self) -> None:
+    def _write(self, **news: Any) -> None:
+        self._said = self._said.model_copy(update=news)
         self._written = time.monotonic()
         temporary = self._path.with_name(f"{PROGRESS_FILE}.{os.getpid()}.partial")
         with contextlib.suppress(OSError):  # a full disk will be noticed by what matters
-            temporary.write_text(json.dumps(self._said))
+            temporary.write_text(self._said.model_dump_json())
             temporary.replace(self._path)
 
 
