@@ -1,11 +1,13 @@
 """Sweep files: what they expand to, and what is said about wrong ones."""
 
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 
 from sparcl.errors import SparclError
-from sparcl.experiments.sweep import Sweep
+from sparcl.experiments.sweep import Sweep, flattened
 from sparcl.learning import settings
 
 GRID = """
@@ -71,3 +73,15 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, words):
     with pytest.raises(SparclError, match=words) as error:
         sweep(tmp_path, text).trials()
     assert "\n" not in str(error.value)
+
+
+def test_the_files_of_the_page_are_sweeps(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
+    grid, search = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    assert len(sweep(tmp_path, grid).trials()) == 3 * 2 * 3
+    wanted = sweep(tmp_path, search)
+    plan = wanted.file.search
+    assert plan is not None and plan.trials == 20
+    middle = {name: wish[0] if isinstance(wish, list) else wish["low"] for name, wish in flattened(plan.space).items()}
+    [trial] = wanted.trials_at(middle)
+    assert trial.settings.sparsifier.hyperparameters()["cutoff"] == 2
