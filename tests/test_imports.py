@@ -20,9 +20,12 @@ ALLOWED = {
     "device": {"data", "graph", "network", "methods", "sparsity", "learning"},
     "report": {"learning", "metrics"},
     "bench": {"data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "tuning", "report"},
+    "experiments": {
+        *("data", "metrics", "graph", "network", "methods", "sparsity", "learning", "report", "bench"),
+    },
     "cli": {
         *("data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "report", "tuning"),
-        *("bench", "device"),
+        *("bench", "device", "experiments"),
     },
 }
 

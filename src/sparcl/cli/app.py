@@ -12,11 +12,13 @@ from sparcl.cli import (
     learner,
     methods,
     metrics,
+    paper,
     predict,
     presets,
     report,
     run,
     settings,
+    sweep,
     tune,
     watch,
 )
@@ -45,6 +47,8 @@ app.command(name="presets")(presets.presets)
 app.command(name="settings")(settings.settings)
 app.command(name="cost")(cost.cost)
 app.command(name="inspect")(inspect.inspect)
+app.command(name="paper")(paper.paper)
+app.command(name="sweep")(sweep.sweep)
 app.command(name="tune")(tune.tune)
 app.command(name="doctor")(doctor.doctor)
 app.add_typer(bench.app, name="bench")

@@ -6,7 +6,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich import box
 from rich.console import Console
@@ -14,13 +13,10 @@ from rich.table import Table
 
 from sparcl.cli.display import print_table, progress_bar
 from sparcl.cli.run import ChangeOption, ProtocolOption, chosen_settings
-from sparcl.data import DATASETS, Stream, load_stream
-from sparcl.data.load import cut_stream
-from sparcl.data.store import Store
 from sparcl.errors import SparclError
 from sparcl.graph import build_model
-from sparcl.learning import settings
-from sparcl.learning.costs import network_cost, training_plan
+from sparcl.learning.costs import network_cost, paper_network, training_plan
+from sparcl.learning.planned_stream import stream_without_pictures
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.metrics.costs import PHASES, CostCounter, NetworkCost
 from sparcl.metrics.schedule import TrainingPlan, count_plan
@@ -39,9 +35,6 @@ sparcl cost cifar10/sparcl-derpp-90                 # sparse
 sparcl cost runs/digits-derpp-seed0                 # a finished run
 sparcl cost --paper                                 # the paper's costs beside ours
 """
-
-# Known sizes, so that a plan can be made on a machine without the images.
-TRAINING_IMAGES_PER_CLASS = {"cifar10": 5000, "tiny_imagenet": 500}
 
 
 def cost(
@@ -65,7 +58,8 @@ def cost(
         _print_run(RunDirectory(Path(preset)), as_json)
         return
     chosen = chosen_settings(preset, protocol, change, plugin=None)
-    stream = stream_without_pictures(chosen)
+    with progress_bar() as progress:
+        stream = stream_without_pictures(chosen, progress)
     network = network_cost(build_model(chosen.model, stream.image_shape, stream.classes, chosen.width))
     plan = training_plan(chosen, stream)
     if as_json:
@@ -75,36 +69,6 @@ def cost(
 
 
 cost.__doc__ = HELP
-
-
-def paper_network(image_shape: tuple[int, int, int], classes: int) -> NetworkCost:
-    return network_cost(build_model("resnet18", image_shape, classes, 64))
-
-
-def stream_without_pictures(chosen: settings.Settings) -> Stream:
-    """The tasks and shapes of a known data set, which need not be there; of another one the data is read."""
-    options = chosen.data.model_dump()
-    if chosen.dataset not in TRAINING_IMAGES_PER_CLASS:
-        with progress_bar() as progress:
-            return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
-    source = DATASETS[chosen.dataset]
-    assert source.classes is not None and source.image_size is not None
-    # A store with labels but without pictures: cutting it into tasks touches no pixels.
-    classes = np.arange(source.classes)
-    shape = (3, source.image_size, source.image_size)
-    pictures = np.empty((0, *shape), np.uint8)
-    store = Store(
-        class_names=tuple(map(str, classes)),
-        image_shape=shape,
-        mean=source.mean or (0.0,) * 3,
-        std=source.std or (1.0,) * 3,
-        train_images=pictures,
-        train_labels=np.repeat(classes, TRAINING_IMAGES_PER_CLASS[chosen.dataset]),
-        test_images=pictures,
-        test_labels=classes,
-    )
-    chosen_cut = ("domains", "tasks", "classes_per_task", "validation", "images_per_task")
-    return cut_stream(source, store, **{name: options[name] for name in chosen_cut})
 
 
 def _counters(network: NetworkCost, plan: TrainingPlan) -> tuple[CostCounter, CostCounter]:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sparcl.cli.display import print_table, progress_bar
-from sparcl.cli.run import PluginOption, import_plugins
+from sparcl.cli.run import PluginOption
 from sparcl.data.check import take_inventory
 from sparcl.data.domains import DEFAULT_TASKS
 from sparcl.data.download import ARCHIVES, fetch_dataset
@@ -18,6 +18,7 @@ from sparcl.data.load import DATASETS, decoding_options, find_source
 from sparcl.data.source import Source
 from sparcl.data.store import data_directory
 from sparcl.errors import SparclError
+from sparcl.learning.plugins import import_plugins
 
 app = typer.Typer(help="See, fetch and check datasets.", no_args_is_help=True)
 

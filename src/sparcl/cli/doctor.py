@@ -9,6 +9,7 @@ from rich.console import Console
 from sparcl import _engine
 from sparcl.data import DATASETS
 from sparcl.errors import SparclError
+from sparcl.experiments.on_ray import NEEDS_RAY
 from sparcl.learning import environment
 from sparcl.network.backend import NEEDS_TORCH
 
@@ -42,6 +43,8 @@ def _missing() -> dict[str, str]:
     missing = {}
     if environment.installed_version("torch") is None:
         missing["backend=torch and sparcl bench"] = NEEDS_TORCH
+    if environment.installed_version("ray") is None:
+        missing["sparcl sweep --on ray"] = NEEDS_RAY
     for name, source in DATASETS.items():
         if source.image_size is None:
             continue  # the user's own images lie wherever the user says

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from sparcl.cli.display import bar_with_time_left, progress_bar
 from sparcl.cli.run import ChangeOption
-from sparcl.cli.signals import stopping_on_signals
 from sparcl.cli.status import show_status
 from sparcl.device import settings as learner_settings
 from sparcl.device.judgement import Judgement
@@ -19,6 +18,7 @@ from sparcl.device.learner import Learned, Learner
 from sparcl.errors import SparclError
 from sparcl.learning.loop import Stopped
 from sparcl.learning.settings import merge, with_changes
+from sparcl.learning.stopping import stopping_on_signals
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="LEARNER", help="The learner's directory.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]

@@ -7,7 +7,8 @@ import typer
 from rich.table import Table
 
 from sparcl.cli.display import print_table
-from sparcl.cli.run import PluginOption, import_plugins
+from sparcl.cli.run import PluginOption
+from sparcl.learning.plugins import import_plugins
 from sparcl.methods import METHODS, Method, WithBuffer
 from sparcl.sparsity import SPARSIFIERS
 

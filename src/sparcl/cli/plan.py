@@ -9,11 +9,11 @@ from rich.table import Table
 
 from sparcl import _engine
 from sparcl.bench.native_side import build
-from sparcl.cli.cost import stream_without_pictures
-from sparcl.cli.display import print_table
+from sparcl.cli.display import print_table, progress_bar
 from sparcl.cli.run import chosen_settings
 from sparcl.compiler import Plan, PlanStep, compile_graph, place_apart
 from sparcl.graph import Graph, build_model
+from sparcl.learning.planned_stream import stream_without_pictures
 from sparcl.learning.settings import Settings
 from sparcl.network.native import NativeNetwork
 from sparcl.sparsity.layers import Layer, sparse_layers
@@ -24,7 +24,8 @@ BYTES = 4  # of a float
 
 def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
     chosen = chosen_settings(preset, protocol=None, change=None, plugin=None)
-    stream = stream_without_pictures(chosen)
+    with progress_bar() as progress:
+        stream = stream_without_pictures(chosen, progress)
     graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
     net = build(graph, _sparse_layers(chosen, graph))
     images = batch or chosen.batch_size

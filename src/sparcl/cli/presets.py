@@ -4,8 +4,9 @@ from rich.console import Console
 from rich.table import Table
 
 from sparcl.cli.display import print_table
-from sparcl.cli.run import PluginOption, import_plugins
+from sparcl.cli.run import PluginOption
 from sparcl.data import DATASETS
+from sparcl.learning.plugins import import_plugins
 from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
 from sparcl.methods import METHODS
 from sparcl.sparsity import SPARSIFIERS

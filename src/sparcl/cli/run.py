@@ -1,6 +1,5 @@
 """`sparcl run`: learn a stream of tasks."""
 
-import importlib.util
 import json
 import shlex
 import sys
@@ -11,12 +10,13 @@ import typer
 
 from sparcl.cli.compare import print_rows
 from sparcl.cli.display import Display, progress_bar
-from sparcl.cli.signals import stopping_on_signals
 from sparcl.data import Stream, load_stream
 from sparcl.errors import SparclError
 from sparcl.files import locked
 from sparcl.learning import environment, settings
+from sparcl.learning.plugins import import_plugins
 from sparcl.learning.run_directory import RunDirectory
+from sparcl.learning.stopping import stopping_on_signals
 from sparcl.learning.trainer import Stopped, Trainer
 from sparcl.network.backend import available_cores
 from sparcl.report import comparison
@@ -148,15 +148,3 @@ def _fresh_directory(chosen: settings.Settings) -> Path:
         number += 1
         candidate = Path("runs") / f"{name}-{number}"
     return candidate
-
-
-def import_plugins(paths: list[Path] | None) -> None:
-    """Run the Python files that the user names, so that the methods and data sets in them are registered."""
-    for path in paths or []:
-        name = f"sparcl_plugin_{path.stem}"  # a name of its own: json.py must not become the module json
-        spec = importlib.util.spec_from_file_location(name, path)
-        if not path.is_file() or spec is None or spec.loader is None:
-            raise SparclError(f"{path} is not a Python file.")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # so that the annotations in it can be resolved
-        spec.loader.exec_module(module)

@@ -7,11 +7,11 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from sparcl.cli.cost import stream_without_pictures
 from sparcl.cli.display import print_table, progress_bar
 from sparcl.cli.run import ChangeOption, PluginOption, PresetArgument, ProtocolOption, chosen_settings
 from sparcl.errors import SparclError
 from sparcl.graph import build_model
+from sparcl.learning.planned_stream import stream_without_pictures
 from sparcl.learning.tuning import summary, tuning_cache
 from sparcl.network import build_network, choose_backend
 from sparcl.network.native import NativeNetwork
@@ -43,7 +43,8 @@ def tune(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     chosen = chosen_settings(preset, protocol, change, plugin)
-    stream = stream_without_pictures(chosen)
+    with progress_bar() as progress:
+        stream = stream_without_pictures(chosen, progress)
     graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
     backend, reason = choose_backend("native", graph)
     generator = np.random.default_rng(chosen.seed)

@@ -30,6 +30,11 @@ def network_cost(graph: Graph) -> NetworkCost:
     return NetworkCost(tuple(layers), graph.parameter_count(), activations)
 
 
+def paper_network(image_shape: tuple[int, int, int], classes: int) -> NetworkCost:
+    """The network that the paper trains, whatever its protocol."""
+    return network_cost(build_model("resnet18", image_shape, classes, 64))
+
+
 def training_plan(settings: Settings, stream: Stream) -> TrainingPlan:
     """What a run with these settings will do. Own layers and other distributions are counted as uniform."""
     return _plan(settings, [len(task.train) for task in stream.tasks])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sparcl.errors import SparclError
-from sparcl.files import write_error, write_json, write_text
+from sparcl.files import TEMPORARY_SUFFIX, write_error, write_json, write_text
 from sparcl.learning.settings import Settings, from_json, resolve
 
 
@@ -30,7 +30,7 @@ class RunDirectory:
         """That a new run can be put there."""
         if (path / "settings.json").exists():
             raise SparclError(f"{path} already holds a run. Continue it with --resume {path}, or choose another --out.")
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and (not path.is_dir() or any(name.suffix != TEMPORARY_SUFFIX for name in path.iterdir())):
             raise SparclError(f"{path} exists and is not an empty directory. Choose another --out.")
 
     @classmethod

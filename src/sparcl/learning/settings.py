@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
@@ -233,6 +233,7 @@ def _check_named(section: str, fields: Mapping[str, tuple[Any, Any]], values: Va
 
 
 def validated(model: type[_Model], values: Values, prefix: str = "") -> _Model:
+    """The values as the model wants them; SparclError with one line for the first that is wrong."""
     try:
         return model.model_validate(values)
     except pydantic.ValidationError as error:
@@ -240,12 +241,21 @@ def validated(model: type[_Model], values: Values, prefix: str = "") -> _Model:
         path = [str(part) for part in problem["loc"]]
         key = prefix + ".".join(path)
         if problem["type"] == "extra_forbidden":
-            section: Any = model
-            for part in path[:-1]:
-                section = section.model_fields[part].annotation
-            full_names = [key.removesuffix(path[-1]) + name for name in section.model_fields]
-            raise SparclError(f"There is no setting called {key!r}{_nearest(key, full_names)}") from None
+            known = [key.removesuffix(path[-1]) + name for name in _section(model, path[:-1]).model_fields]
+            raise SparclError(f"There is no setting called {key!r}{_nearest(key, known)}") from None
+        if problem["type"] == "missing":
+            raise SparclError(f"The setting {key} is missing.") from None
         expected = problem["msg"][0].lower() + problem["msg"][1:]
         if problem["type"] in ("model_type", "dataclass_type"):
             expected = f"it is a section; set {key}.NAME instead"
         raise SparclError(f"The setting {key} = {problem.get('input')!r} is wrong: {expected}.") from None
+
+
+def _section(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
+    """The model at a place in another one, through lists and what may be left out."""
+    for part in path:
+        if part in model.model_fields:
+            annotation = model.model_fields[part].annotation
+            inside = [annotation, *get_args(annotation)]
+            model = next((one for one in inside if isinstance(one, type) and issubclass(one, BaseModel)), model)
+    return model

@@ -61,12 +61,12 @@ def compare(directories: Sequence[RunDirectory], note: Callable[[str], None] = l
 
 
 def _row(name: str, group: list[tuple[Settings, RunDirectory]]) -> Row:
-    measured = [_measures(directory) for _, directory in group]
+    measured = [measures(directory) for _, directory in group]
     cells = {heading: _cell([run[heading] for run in measured], heading in COSTS) for heading in measured[0]}
     return Row(name, group[0][0], tuple(settings.seed for settings, _ in group), cells)
 
 
-def _measures(directory: RunDirectory) -> dict[str, float | None]:
+def measures(directory: RunDirectory) -> dict[str, float | None]:
     """By heading. Snapshot means where the run has them; forward transfer only exists without."""
     result, costs = directory.result(), directory.costs()
     try:

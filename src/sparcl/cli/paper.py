@@ -1,0 +1,141 @@
+"""`sparcl paper`: the tables and figures of the paper, from runs made here."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparcl.cli import paper_output as output
+from sparcl.cli.bench_options import check_section
+from sparcl.cli.display import progress_bar
+from sparcl.cli.run import ChangeOption
+from sparcl.cli.trials_options import (
+    AddressOption,
+    JobsOption,
+    MemoryOption,
+    OnOption,
+    ThreadsOption,
+    exit_after,
+    failures,
+    open_pool,
+    prepare_data,
+    print_plan,
+    run_all,
+)
+from sparcl.errors import SparclError
+from sparcl.experiments import origin
+from sparcl.experiments.estimate import Estimates
+from sparcl.experiments.outcome import Value, grid
+from sparcl.experiments.prepared import EVERYTHING, Prepared, Wish, prepare
+from sparcl.experiments.speed import prediction_times, training_speeds
+from sparcl.experiments.trial import adopt
+from sparcl.network.backend import available_cores
+from sparcl.report.comparison import replace_section
+
+HELP = """Make a table or figure of the paper anew, with the paper's numbers beside it.
+
+EXPERIMENT is table1, table2, table3, tableA1, tableA2, tableA3, fig1, fig3, fig4, fig5, all of them (all), or a TOML
+file like those (docs/reproduce.md). Every cell is some runs, one a seed; a run that another table has made already is
+taken from there, one that was broken off goes on. Figures 4 and 5 also measure speed on this machine.
+
+\b
+sparcl paper table1 --protocol smoke                      # all of it on the embedded digits, in minutes
+sparcl paper all --protocol smoke                         # every table and figure
+sparcl paper table2 --protocol reduced --dataset cifar10  # a short training: hours
+sparcl paper table3 --dry-run                             # what is there already, and how long the rest takes
+sparcl paper table2 --protocol reduced --only "*DER++*90" --dataset tiny_imagenet
+sparcl paper table3 --protocol reduced --into docs/results.md --section table3
+sparcl paper fig4 --protocol reduced --threads 2 --jobs 1
+"""
+
+
+def paper(
+    name: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="table1 ... fig5, all, or a TOML file.")],
+    protocol: Annotated[
+        str, typer.Option(help="full: the paper's. reduced: hours instead of weeks. smoke: the digits, minutes.")
+    ] = "full",
+    seeds: Annotated[int, typer.Option(min=0, help="How many. 0: three as in the paper; one for smoke.")] = 0,
+    dataset: Annotated[list[str] | None, typer.Option(help="Only this data set; may be repeated.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only rows that match, for example '*DER++*'.")] = None,
+    change: ChangeOption = None,
+    on: OnOption = "local",
+    address: AddressOption = None,
+    jobs: JobsOption = 0,
+    threads: ThreadsOption = 1,
+    memory: MemoryOption = 0,
+    out: Annotated[Path, typer.Option(help="Where the runs and the tables are kept.")] = Path("runs/paper"),
+    take: Annotated[
+        list[Path] | None, typer.Option("--adopt", help="A finished run to use if its settings fit; may be repeated.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the cells and an estimate.")] = False,
+    into: Annotated[Path | None, typer.Option(help="A Markdown file to write the table into.")] = None,
+    section: Annotated[str | None, typer.Option(help="The section of that file, marked <!-- begin NAME -->.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON and nothing else.")] = False,
+) -> None:
+    if (into is None) != (section is None):
+        raise SparclError("--into and --section belong together.")
+    if into is not None and name == EVERYTHING and not dry_run:
+        raise SparclError("--into takes one table: give its name instead of all.")
+    check_section(into, section or "")
+    root, silent = out / "cells", quiet or as_json
+    estimates = Estimates(root, threads)
+    wish = Wish(protocol, seeds, dataset or [], only or [], change or [])
+    prepared = prepare(name, wish, estimates)
+    trials = [trial for one in prepared for trial in one.trials()]
+    for trial, path in adopt(trials, root, take or []):
+        if not silent:
+            print(f"{trial.label}: taken from {path}", file=sys.stderr)
+    if dry_run:
+        jobs = jobs or max(1, available_cores() // threads)
+        if name != EVERYTHING and into is None:
+            print_plan(trials, root, estimates, jobs)
+            return
+        summary = output.summary({one.name: one.trials() for one in prepared}, root, estimates, jobs, threads)
+        print(summary)
+        if into is not None and section is not None:
+            replace_section(into, section, f"{summary}\n\n{origin.dated(_command())}")
+        return
+    if address is None:
+        prepare_data(trials, root, silent, " Or choose another with --dataset, or --protocol smoke.")
+    failed: list[str] = []
+    if trials:
+        failed = failures(run_all(trials, root, open_pool(on, jobs, threads, address, memory), silent))
+    tables = {}
+    for one in prepared:
+        notes = output.Notes()
+        measured = _speeds(one, protocol, threads, silent, notes)
+        table = grid(one.experiment, one.groups, one.cells, root, measured)
+        below = origin.describe(one.groups, one.cells, notes, _command())
+        files = output.write(one, table, out / f"{Path(one.name).stem}-{protocol}", below)
+        tables[one.name] = output.as_json(table)
+        if into is not None and section is not None:
+            replace_section(into, section, files[0].read_text().rstrip())
+        if not as_json:
+            output.show(table, [*notes, f"Also written: {', '.join(map(str, files))}"])
+    if as_json:
+        print(json.dumps(tables if name == EVERYTHING else tables[name]))
+    exit_after(failed)
+
+
+paper.__doc__ = HELP
+
+
+def _command() -> str:
+    return shlex.join(["sparcl", *sys.argv[1:]])
+
+
+def _speeds(
+    one: Prepared, protocol: str, threads: int, silent: bool, notes: output.Notes
+) -> dict[tuple[str, str], Value]:
+    kind = one.experiment.kind
+    if kind not in ("speed", "inference"):
+        return {}
+    notes(origin.measured_here(threads))
+    with progress_bar(silent) as progress:
+        if kind == "speed":
+            return training_speeds(one.experiment, one.groups, one.cells, threads, progress)
+        return prediction_times(one.experiment, one.groups, protocol, threads, notes, progress)

@@ -1,0 +1,113 @@
+"""What a person sees while a set of trials goes on: one table of those at work, and how long all of it will take."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from sparcl.cli.display import KIND_NAMES
+from sparcl.experiments.conduct import Place, Standing
+from sparcl.experiments.trial import Progress
+
+MOST_ROWS = 24
+# Who is shown first if not all can be.
+ORDER: tuple[Place, ...] = ("running", "failed", "finished", "waiting", "cached")
+
+
+class TrialsDisplay:
+    """On a terminal a live table; in a log a line for each trial that has ended. Quiet: nothing."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._console = Console(stderr=True, highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._told: set[str] = set()
+
+    def __enter__(self) -> "TrialsDisplay":
+        if self._is_live():
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def _is_live(self) -> bool:
+        return self._console.is_terminal and not self._quiet
+
+    def show(self, standings: Sequence[Standing], seconds_left: float | None) -> None:
+        if self._is_live():
+            self._live.update(Group(_table(standings), Text(_summary(standings, seconds_left))), refresh=True)
+        if self._quiet:
+            return
+        for standing in standings:
+            line = _news(standing)
+            if line and line not in self._told:
+                self._told.add(line)
+                left = f"; {duration(seconds_left)} left" if seconds_left else ""
+                done = sum(one.place in ("finished", "cached") for one in standings)
+                self._console.print(f"[{done}/{len(standings)}] {line}{left}", markup=False, soft_wrap=True)
+
+
+def _news(standing: Standing) -> str:
+    if standing.place == "finished":
+        return f"{standing.trial.label}: finished{_accuracy(standing.progress)}"
+    if standing.place == "failed":
+        return f"{standing.trial.label}: FAILED: {standing.message}"
+    if standing.losses:
+        return f"{standing.trial.label}: {standing.message}; it goes on from its checkpoint ({standing.losses})"
+    return ""
+
+
+def _table(standings: Sequence[Standing]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("trial", "", "", "where", "so far", "left"):
+        table.add_column(heading, no_wrap=True)
+    ordered = sorted(standings, key=lambda standing: ORDER.index(standing.place))
+    shown = ordered[:MOST_ROWS] if len(ordered) > MOST_ROWS else standings
+    for standing in shown:
+        told = standing.progress
+        running = standing.place == "running"
+        table.add_row(
+            standing.trial.label,
+            ProgressBar(total=1.0, completed=standing.share, width=20),
+            f"{standing.share:.0%}",
+            told.place if running else standing.message or standing.place,
+            _accuracy(told).removeprefix(", "),
+            _left(standing) if running else "",
+        )
+    return table
+
+
+def _left(standing: Standing) -> str:
+    told = standing.progress
+    done = told.done - told.resumed_at
+    return duration((told.total - told.done) * told.seconds / done) if done > 0 else ""
+
+
+def _accuracy(told: Progress) -> str:
+    known = {KIND_NAMES[kind]: value for kind, value in told.accuracy.items() if kind in KIND_NAMES}
+    return "".join(f", {name} {value:.1f}%" for name, value in known.items())
+
+
+def _summary(standings: Sequence[Standing], seconds_left: float | None) -> str:
+    counts = Counter(standing.place for standing in standings)
+    words = [f"{counts[place]} {place}" for place in ORDER if counts[place]]
+    left = "the time left is not known yet" if seconds_left is None else f"about {duration(seconds_left)} left"
+    return f"{len(standings)} trials: {', '.join(words)}; {left}. Ctrl-C keeps the work."
+
+
+def duration(seconds: float) -> str:
+    """In the two largest units."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, hours = round(seconds / 60), seconds / 3600
+    if minutes < 60:
+        return f"{minutes} min"
+    if hours < 48:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{hours / 24:.1f} days"

@@ -1,0 +1,35 @@
+"""Where a table comes from: protocol, seeds, machine, date and command, to stand below it."""
+
+import datetime
+from collections.abc import Sequence
+
+from sparcl.bench.machine import Machine
+from sparcl.experiments.experiment import Group
+from sparcl.experiments.outcome import Cells
+from sparcl.report.comparison import Row, describe_protocol
+
+
+def describe(groups: Sequence[Group], cells: Cells, notes: Sequence[str], command: str) -> str:
+    """Accuracies in percent after all tasks; what all runs share, in words."""
+    chosen = [trial.settings for cell in cells.values() for trial in cell]
+    lines = []
+    if chosen:
+        seeds = sorted({one.seed for one in chosen})
+        rows = [Row("", one.model_copy(update={"threads": 0}), (), {}) for one in chosen]
+        protocol = describe_protocol(rows).replace("; all threads", "")
+        lines = [f"Protocol: {protocol}; seeds {', '.join(map(str, seeds))}.", ""]
+    stand_ins = [group for group in groups if group.dataset != group.in_paper]
+    lines += [part for group in stand_ins for part in (f"The paper's numbers are those of {group.in_paper}.", "")]
+    for note in notes:
+        lines += [note, ""]
+    return "\n".join([*lines, dated(command)])
+
+
+def dated(command: str) -> str:
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return f"Written on {today} by `{command}`."
+
+
+def measured_here(threads: int) -> str:
+    machine = Machine.describe(threads)
+    return " ".join(filter(None, [f"Speeds are of {machine}; {machine.date}.", machine.warning()]))

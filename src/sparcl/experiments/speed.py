@@ -1,0 +1,79 @@
+"""Speeds for Figures 4 and 5, measured here and now: everything that is compared takes turns in one process."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sparcl.bench.memory_ours import Silent
+from sparcl.bench.timing import Progress, Step, interleaved
+from sparcl.bench.versus import Protocol, measure
+from sparcl.bench.workload import Workload
+from sparcl.data import load_stream
+from sparcl.experiments.experiment import Experiment, Group
+from sparcl.experiments.outcome import Cells, Value
+from sparcl.learning import settings
+from sparcl.learning.planned_stream import stream_without_pictures
+from sparcl.learning.run_directory import RunDirectory
+from sparcl.learning.settings import Settings
+from sparcl.learning.trainer import Trainer
+from sparcl.sparsity import Moment
+
+ROUNDS = 7
+
+
+def training_speeds(
+    experiment: Experiment, groups: Sequence[Group], cells: Cells, threads: int, progress: Progress
+) -> dict[tuple[str, str], Value]:
+    """How many times faster than the first row's a training step of each row is; medians."""
+    found: dict[tuple[str, str], Value] = {}
+    for group in groups:
+        chosen = {row.label: cells[row.label, group.dataset][0].settings for row in experiment.rows}
+        with TemporaryDirectory() as scratch:
+            steps = {label: _training_step(one, threads, Path(scratch)) for label, one in chosen.items()}
+            times = interleaved(steps, ROUNDS, progress, f"training steps, {group.dataset}")
+        first = times[experiment.rows[0].label].median_ms
+        found |= {(label, group.dataset): Value(first / times[label].median_ms) for label in chosen}
+    return found
+
+
+def _training_step(chosen: Settings, threads: int, scratch: Path) -> Step:
+    """A step of the run's first task, as the loop does it."""
+    stream = load_stream(chosen.dataset, order_seed=chosen.seed, **chosen.data.model_dump())
+    own = chosen.model_copy(update={"threads": threads, "tuning_seconds": 0.0})
+    trainer, task = Trainer(own, stream, RunDirectory(scratch), Silent()), stream.tasks[0]
+    trainer.sparsifier.begin_run()
+    trainer.method.begin_task(task)
+    trainer.sparsifier.begin_task(Moment(0, 0, 0, 0, own.epochs), task)
+
+    def step() -> None:
+        if trainer.position.step and trainer.position.step == trainer.batches(len(trainer.order)):
+            trainer.position.step = 0  # the epoch begins again: what is done between epochs is no step
+        trainer.train_step(task)
+
+    return step
+
+
+def prediction_times(
+    experiment: Experiment,
+    groups: Sequence[Group],
+    protocol: str,
+    threads: int,
+    note: Callable[[str], None],
+    progress: Progress,
+) -> dict[tuple[str, str], Value]:
+    """Milliseconds to predict one image, at each row's sparsity; dense is the fastest that PyTorch can do."""
+    found: dict[tuple[str, str], Value] = {}
+    sparse = {row.label: row.x for row in experiment.rows if row.x}
+    dense = [row.label for row in experiment.rows if not row.x]
+    for group in groups:
+        chosen = settings.resolve({"dataset": group.dataset, "protocol": protocol, "method": "sgd"})
+        stream = stream_without_pictures(chosen)
+        work = Workload(chosen.model, chosen.width, stream.image_shape[-1], batch=1, classes=stream.classes)
+        rows = measure(
+            "infer", work, [0.0, *sparse.values()], Protocol(threads, ROUNDS, compiled=False), note, progress
+        )
+        by_sparsity: Mapping[float, float] = {row.sparsity: row.native_ms for row in rows}
+        best = rows[0].dense_ms if rows[0].dense_ms is not None else by_sparsity[0.0]
+        found |= {(label, group.dataset): Value(best) for label in dense}
+        found |= {(label, group.dataset): Value(by_sparsity[sparsity]) for label, sparsity in sparse.items()}
+    return found

@@ -1,0 +1,138 @@
+"""The process of one trial: `python -m sparcl.experiments.worker`, with its order on standard input.
+
+The order is one line of JSON. The process works for as long as its standard input stays open: when whoever started it
+dies, or closes it, the run is saved and the process ends. So a trial never goes on behind the back of a new start.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from sparcl.data import load_stream
+from sparcl.errors import SparclError
+from sparcl.experiments.trial import PROGRESS_FILE, Progress, has_begun, is_finished
+from sparcl.files import locked
+from sparcl.learning import environment
+from sparcl.learning.evaluation import Accuracies
+from sparcl.learning.plugins import import_plugins
+from sparcl.learning.position import Position
+from sparcl.learning.run_directory import RunDirectory
+from sparcl.learning.settings import resolve
+from sparcl.learning.stopping import stopping_on_signals
+from sparcl.learning.trainer import Stopped, Trainer
+
+FINISHED, FAILED, STOPPED = 0, 1, 3
+SAID = "sparcl: "  # before what a person shall read
+SECONDS_BETWEEN_REPORTS = 0.5
+PATIENCE = 120.0  # seconds for a process that still saves the same trial
+
+
+class ProgressFile:
+    """Tells whoever watches how far the run is. Not worth a sync: after a crash nobody needs it."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._path = directory.path / PROGRESS_FILE
+        self._written = 0.0
+        self._said = Progress(pid=os.getpid(), host=socket.gethostname())
+
+    def noted(self, text: str) -> None: ...
+
+    def started(self, total_steps: int, done_steps: int) -> None:
+        self._started = time.monotonic()
+        self._write(total=total_steps, done=done_steps, resumed_at=done_steps)
+
+    def stepped(self, position: Position, loss: float) -> None:
+        if time.monotonic() - self._written < SECONDS_BETWEEN_REPORTS:
+            return
+        place = f"task {position.task + 1}, epoch {position.epoch + 1}"
+        seconds = time.monotonic() - self._started
+        self._write(done=position.total_steps, place=place, seconds=seconds)
+
+    def evaluated(self, position: Position, accuracies: Accuracies) -> None:
+        known = {kind: [value for value in row if value is not None] for kind, row in accuracies.items()}
+        self._write(accuracy={kind: sum(row) / len(row) for kind, row in known.items() if row})
+
+    def close(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+    def _write(self, **news: Any) -> None:
+        self._said = self._said.model_copy(update=news)
+        self._written = time.monotonic()
+        temporary = self._path.with_name(f"{PROGRESS_FILE}.{os.getpid()}.partial")
+        with contextlib.suppress(OSError):  # a full disk will be noticed by what matters
+            temporary.write_text(self._said.model_dump_json())
+            temporary.replace(self._path)
+
+
+def main() -> None:
+    order = json.loads(sys.stdin.readline() or "null")
+    if order is None:
+        sys.exit(STOPPED)
+    try:
+        sys.exit(_work(order))
+    except SparclError as error:
+        message = str(error)
+    except MemoryError:
+        message = "There is not enough memory for this trial. Run fewer at once."
+    print(SAID + message, file=sys.stderr)
+    sys.exit(FAILED)
+
+
+def _work(order: dict[str, Any]) -> int:
+    os.environ.update(order["environment"])  # where data and caches lie, as whoever started all this has it
+    if order["cpus"]:
+        os.sched_setaffinity(0, order["cpus"])
+    import_plugins([Path(file) for file in order["plugins"]])
+    directory = RunDirectory(Path(order["directory"]))
+    directory.path.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        _lock(stack, directory.path)
+        if is_finished(directory):
+            return FINISHED
+        resumes = has_begun(directory)
+        chosen = directory.settings() if resumes else resolve(order["settings"])
+        if not resumes:
+            chosen = chosen.model_copy(update={"threads": order["threads"]})
+        report = ProgressFile(directory)
+        stack.callback(report.close)
+        stream = load_stream(chosen.dataset, order_seed=chosen.seed, **chosen.data.model_dump())
+        trainer = Trainer(chosen, stream, directory, report)
+        if not resumes:
+            RunDirectory.create(directory.path, trainer.settings, environment.describe())
+        _stop_when_abandoned(trainer)
+        with stopping_on_signals(trainer):
+            try:
+                trainer.run()
+            except Stopped:
+                return STOPPED
+    return FINISHED
+
+
+def _lock(stack: contextlib.ExitStack, path: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            stack.enter_context(locked(path))
+            return
+        except SparclError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _stop_when_abandoned(trainer: Trainer) -> None:
+    def watch() -> None:
+        os.read(0, 1)  # returns when the other end is closed
+        trainer.request_stop()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()
