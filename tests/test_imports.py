@@ -13,15 +13,16 @@ ALLOWED = {
     "graph": set(),
     "compiler": {"graph"},
     "network": {"graph", "compiler"},
+    "deploy": {"graph", "compiler", "network"},
     "tuning": {"graph", "network"},
     "methods": {"data", "network"},
     "sparsity": {"network", "graph", "methods", "data", "metrics"},
     "learning": {"data", "metrics", "graph", "network", "methods", "sparsity", "tuning"},
     "report": {"learning", "metrics"},
-    "bench": {"data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "tuning"},
+    "bench": {"data", "metrics", "graph", "compiler", "network", "deploy", "methods", "sparsity", "learning", "tuning"},
     "cli": {
         *("data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "report", "tuning"),
-        "bench",
+        *("bench", "deploy"),
     },
 }
 
