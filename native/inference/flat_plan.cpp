@@ -3,8 +3,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
 
 #include "model_error.h"
 
@@ -14,305 +12,294 @@ namespace {
 constexpr int64_t line = 16;                         // floats in a cache line
 constexpr int64_t largest_arena = int64_t{1} << 29;  // floats
 constexpr int64_t small_map = 256;                   // pixels: nine copies of it still fit into a cache
-constexpr double dense_from = 0.45;                  // from this density on the dense kernel is faster
 constexpr int64_t worth_sharing = 100000;            // vector operations: below, waking a thread takes longer
+constexpr int least_vectors = 16;                    // of a map, for each thread, to be shared by rows
 
 int64_t rounded(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-int share(int count, int thread, int threads) {
-  return static_cast<int>(static_cast<int64_t>(count) * thread / threads);
-}
+int part(int64_t count, int number, int threads) { return static_cast<int>(count * number / threads); }
 
 }  // namespace
 
 FlatPlan::FlatPlan(const KernelTable& kernels, const ModelSpec& spec, const ModelSteps& steps)
-    : kernels_(kernels), spec_(spec), steps_(steps), layouts_(steps.maps.size()), convolutions_(steps.steps.size()) {
+    : kernels_(kernels), spec_(spec), steps_(steps), convolutions_(steps.steps.size()) {
   lay_out();
   for (size_t i = 0; i < steps.steps.size(); ++i) {
     const ModelStep& step = steps.steps[i];
     if (step.kind != ModelStep::Kind::convolve) continue;
     build(step, convolutions_[i]);
-    const int64_t vectors = (steps.maps[step.out].pixels() + kernels.lanes - 1) / kernels.lanes;
+    const int64_t vectors = (layouts_[step.out].run + kernels.lanes - 1) / kernels.lanes;
     work_ += static_cast<int64_t>(convolutions_[i].weights.size()) * vectors;
   }
 }
 
-// Shifted rows are enough where all of them begin at a whole vector; else every tap gets its own copy, so that no load
-// of a vector crosses a cache line. Large maps would take too much memory that way.
-Spread FlatPlan::spread_for(const MapSize& size) const {
-  return size.width % kernels_.lanes == 0 || size.pixels() > small_map ? Spread::rows : Spread::taps;
+// Rows of whole vectors need no more than copies moved by a column; else every tap gets its own.
+Spread FlatPlan::copies_for(const MapSize& size) const {
+  return size.width % kernels_.lanes == 0 ? Spread::rows : Spread::taps;
 }
 
-FlatPlan::Copy& FlatPlan::copy_of(int map, Spread kind) {
-  for (Copy& copy : layouts_[map].copies)
-    if (copy.kind == kind) return copy;
-  const MapSize& size = steps_.maps[map];
-  Copy copy{.kind = kind};
-  if (kind == Spread::rows) {
-    copy.plane = rounded(static_cast<int64_t>(size.height + 2) * size.width, line);
-    if (copy.plane % 1024 == 0) copy.plane += line;  // planes must not all start at the same place in the cache
-  } else {
-    const int step = kind == Spread::halved ? 2 : 1;
-    copy.plane = static_cast<int64_t>((size.height - 1) / step + 1) * ((size.width - 1) / step + 1);
-    copy.plane = rounded(copy.plane, kernels_.lanes);
+// The layout depends on nothing but the size, so that maps that are added to one another have the same.
+FlatPlan::Layout FlatPlan::layout_for(const MapSize& size) const {
+  Layout layout;
+  if (size.flat) return layout;
+  const bool rows = copies_for(size) == Spread::rows;
+  layout.padded = !rows && size.pixels() > small_map;
+  layout.pitch = size.width + (layout.padded ? 1 : 0);
+  layout.run = size.height * layout.pitch - (layout.padded ? 1 : 0);
+  layout.plane = rounded(layout.run, kernels_.lanes);
+  if (layout.padded) {
+    layout.plane = static_cast<int64_t>(size.height + 1) * layout.pitch;
+    layout.mask.resize(layout.run + flat_slack, 0);
+    for (int32_t i = 0; i < layout.run; ++i) layout.mask[i] = i % layout.pitch < size.width ? -1 : 0;
+    return layout;
   }
-  layouts_[map].copies.push_back(copy);
-  return layouts_[map].copies.back();
+  for (int tap = rows ? 3 : 0; tap < (rows ? 6 : 9); ++tap) {
+    for (int32_t i = 0; i < layout.run; ++i) {
+      const int row = i / size.width + tap / 3 - 1, column = i % size.width + tap % 3 - 1;
+      layout.mask.push_back(row >= 0 && row < size.height && column >= 0 && column < size.width ? -1 : 0);
+    }
+  }
+  return layout;
+}
+
+FlatPlan::Copies FlatPlan::copies_of(const ModelStep& step) const {
+  const ModelNode& node = spec_.nodes[step.node];
+  const MapSize& in = steps_.maps[step.in];
+  Copies copies;
+  if (node.stride == 2) {
+    const Layout& half = layouts_[step.out];
+    return {.any = true, .kind = Spread::halved, .pitch = half.pitch, .plane = rounded(half.run, kernels_.lanes)};
+  }
+  if (node.kernel == 1 || layouts_[step.in].padded) return copies;
+  copies = {.any = true, .kind = copies_for(in), .pitch = in.width, .plane = layouts_[step.in].plane};
+  if (copies.kind == Spread::rows) {
+    copies.plane = static_cast<int64_t>(in.height + 2) * in.width;
+    if (copies.plane % 1024 == 0) copies.plane += line;  // planes must not all start at the same place in the cache
+  }
+  return copies;
 }
 
 void FlatPlan::lay_out() {
-  const int count = static_cast<int>(steps_.steps.size()), maps = static_cast<int>(steps_.maps.size());
-  std::vector<int> first(maps, 0), last(maps, 0);
-  std::vector<std::vector<int>> last_of_copy(maps, std::vector<int>(3, 0));
-  for (int i = 0; i < count; ++i) {
+  for (const MapSize& size : steps_.maps) layouts_.push_back(layout_for(size));
+  std::vector<Buffer> buffers;
+  for (size_t map = 0; map < layouts_.size(); ++map) {
+    const int64_t floats = steps_.maps[map].channels * layouts_[map].plane + layouts_[map].margin();
+    expect(floats <= largest_arena, "its maps are too large");
+    buffers.push_back({.size = floats, .first = 0, .last = 0});
+  }
+  for (int i = 0; i < static_cast<int>(steps_.steps.size()); ++i) {
     const ModelStep& step = steps_.steps[i];
-    first[step.out] = last[step.out] = i;
-    if (step.residual >= 0) last[step.residual] = i;
-    const ModelNode* node = step.kind == ModelStep::Kind::convolve ? &spec_.nodes[step.node] : nullptr;
-    if (node == nullptr || (node->kernel == 1 && node->stride == 1)) {
-      last[step.in] = i;
-      continue;
-    }
-    const Spread kind = node->stride == 2 ? Spread::halved : spread_for(steps_.maps[step.in]);
-    copy_of(step.in, kind);
-    last_of_copy[step.in][static_cast<int>(kind)] = i;
+    buffers[step.out].first = buffers[step.out].last = buffers[step.in].last = i;
+    if (step.residual >= 0) buffers[step.residual].last = i;
+    if (step.kind != ModelStep::Kind::convolve) continue;
+    const Copies copies = copies_of(step);
+    if (copies.any)
+      copies_size_ = std::max(copies_size_, steps_.maps[step.in].channels * copies.planes() * copies.plane);
   }
-  for (int map = 0; map < maps; ++map) {
-    const MapSize& size = steps_.maps[map];
-    Layout& layout = layouts_[map];
-    // The middle one of the shifted planes is the map itself.
-    Copy* holder = nullptr;
-    for (Copy& copy : layout.copies)
-      if (copy.kind != Spread::halved) holder = &copy;
-    if (holder != nullptr) {
-      holder->holds_plain = true;
-      int& until = last_of_copy[map][static_cast<int>(holder->kind)];
-      until = std::max(until, last[map]);
-      layout.plain.plane = holder->plane * holder->planes();
-    } else {
-      layout.plain.plane = size.flat ? 1 : rounded(size.pixels(), kernels_.lanes);
-      layout.plain_buffer = static_cast<int>(buffers_.size());
-      buffers_.push_back({.size = size.channels * layout.plain.plane, .first = first[map], .last = last[map]});
-    }
-    for (Copy& copy : layout.copies) {
-      copy.buffer = static_cast<int>(buffers_.size());
-      buffers_.push_back({.size = size.channels * copy.planes() * copy.plane,
-                          .first = first[map],
-                          .last = last_of_copy[map][static_cast<int>(copy.kind)]});
-    }
-  }
-  for (const Buffer& buffer : buffers_) expect(buffer.size <= largest_arena, "its maps are too large");
-  const int64_t length = place_buffers(buffers_, line) + flat_slack;
-  expect(length <= largest_arena, "its maps are too large");
-  for (Layout& layout : layouts_) {
-    if (layout.plain_buffer >= 0) layout.plain.offset = buffers_[layout.plain_buffer].offset;
-    for (const Copy& copy : layout.copies)
-      if (copy.holds_plain)
-        layout.plain.offset = buffers_[copy.buffer].offset + (copy.kind == Spread::rows ? copy.plane : 4 * copy.plane);
-  }
+  // Beside a map there is memory, too: copying one reads a row beyond its ends, and a tile may be longer than a run.
+  int64_t beside = 0;
+  for (const Layout& layout : layouts_) beside = std::max(beside, rounded(layout.pitch + 1, line));
+  const int64_t length = beside + place_buffers(buffers, line) + beside + flat_slack;
+  copies_size_ += flat_slack;
+  expect(length <= largest_arena && copies_size_ <= largest_arena, "its maps are too large");
   for (size_t map = 0; map < layouts_.size(); ++map)
-    for (const Copy& copy : layouts_[map].copies)
-      if (copy.holds_plain && copy.kind == Spread::rows) layouts_[map].plain.offset += steps_.maps[map].width;
+    layouts_[map].offset = beside + buffers[map].offset + layouts_[map].margin();
   arena_ = Arena(length);
   std::fill_n(arena_.data(), length, 0.0f);
 }
 
-// In floats from where the convolution's input starts.
-int64_t FlatPlan::place_of(const ModelStep& step, const Copy* copy, int input, int tap) const {
-  const int kernel = spec_.nodes[step.node].kernel;
-  if (copy == nullptr) return input * layouts_[step.in].plain.plane;
-  if (copy->kind == Spread::rows)
-    return (static_cast<int64_t>(input) * 3 + tap % 3) * copy->plane + tap / 3 * steps_.maps[step.in].width;
-  return (static_cast<int64_t>(input) * 9 + (kernel == 1 ? 4 : tap)) * copy->plane;
-}
-
-void FlatPlan::build(const ModelStep& step, Convolution& convolution) {
-  const ModelNode& node = spec_.nodes[step.node];
-  const Weight& weight = node.weight;
-  const Copy* copy = nullptr;
-  if (node.stride == 2) {
-    copy = &copy_of(step.in, Spread::halved);
-  } else if (node.kernel == 3) {
-    copy = &copy_of(step.in, spread_for(steps_.maps[step.in]));
-  }
-  convolution.x_offset = copy != nullptr ? buffers_[copy->buffer].offset : layouts_[step.in].plain.offset;
-  int64_t unit = copy != nullptr ? copy->plane : layouts_[step.in].plain.plane;
-  if (copy != nullptr && copy->kind == Spread::rows) unit = std::gcd(unit, int64_t{steps_.maps[step.in].width});
-  convolution.unit = static_cast<int32_t>(unit);
-  const int taps = node.kernel * node.kernel;
-  const int64_t row = static_cast<int64_t>(weight.inputs) * taps;
-  std::vector<uint32_t> of_row(row);  // where the input of each position of a row lies
-  for (int64_t i = 0; i < row; ++i)
-    of_row[i] =
-        static_cast<uint32_t>(place_of(step, copy, static_cast<int>(i / taps), static_cast<int>(i % taps)) / unit);
-  std::vector<uint32_t> places;
-  const bool dense = weight.full || weight.values.size() >= dense_from * static_cast<double>(weight.size());
-  if (dense) {
-    places = of_row;
-    convolution.entries = static_cast<int32_t>(row);
-    convolution.weights.assign(rounded(weight.outputs, dense_outputs) * row, 0.0f);
-    for (size_t i = 0; i < weight.values.size(); ++i) {
-      const int64_t position = weight.full ? static_cast<int64_t>(i) : weight.positions[i];
-      const int64_t output = position / row;
-      convolution.weights[(output / dense_outputs * row + position % row) * dense_outputs + output % dense_outputs] =
-          weight.values[i];
-    }
-  } else {
-    places.reserve(weight.positions.size());
-    convolution.starts.assign(weight.outputs + 1, 0);
-    for (int32_t position : weight.positions) {
-      places.push_back(of_row[position % row]);
-      ++convolution.starts[position / row + 1];
-    }
-    std::partial_sum(convolution.starts.begin(), convolution.starts.end(), convolution.starts.begin());
-    convolution.weights = weight.values;
-  }
-  if (of_row.back() <= std::numeric_limits<uint16_t>::max()) {  // places rise with the position in a row
-    convolution.places.assign(places.begin(), places.end());
-  } else {
-    convolution.wide_places = std::move(places);
-  }
-}
-
 void FlatPlan::run(const float* images, int64_t count, float* logits, int threads) {
-  const MapSize& in = steps_.maps.front();
-  const int64_t pixels = in.channels * in.pixels();
+  const int64_t floats = steps_.maps.front().channels * steps_.maps.front().pixels();
   const int64_t classes = steps_.maps.back().channels;
   if (work_ < worth_sharing) threads = 1;
+  while (static_cast<int>(copies_.size()) < threads) {
+    copies_.emplace_back(copies_size_);
+    std::fill_n(copies_.back().data(), copies_size_, 0.0f);
+  }
 #pragma omp parallel num_threads(threads) if (threads > 1)
   {
-    const int thread = omp_get_thread_num(), together = omp_get_num_threads();
+    const int number = omp_get_thread_num();
+    const Thread thread{number, omp_get_num_threads(), copies_[number].data()};
     for (int64_t i = 0; i < count; ++i) {
-      const float* image = images + i * pixels;
-      const int first = share(in.channels, thread, together), last = share(in.channels, thread + 1, together);
-      for (int channel = first; channel < last; ++channel)
-        std::copy_n(image + channel * in.pixels(), in.pixels(), plain_to_write(0, channel));
-      spread(0, first, last);
+      read_image(images + i * floats, thread);
 #pragma omp barrier
       for (size_t step = 0; step < steps_.steps.size(); ++step) {
-        do_step(step, logits + i * classes, thread, together);
+        do_step(step, logits + i * classes, thread);
 #pragma omp barrier
       }
     }
   }
 }
 
-void FlatPlan::do_step(size_t index, float* logits, int thread, int threads) const {
+void FlatPlan::read_image(const float* image, const Thread& thread) const {
+  const MapSize& size = steps_.maps[0];
+  const Share all{0, size.channels, part(size.height, thread.number, thread.count),
+                  part(size.height, thread.number + 1, thread.count)};
+  for (int64_t channel = 0; channel < size.channels; ++channel)
+    for (int64_t row = all.first_row; row < all.last_row; ++row) {
+      float* to = pixels(0, channel) + row * layouts_[0].pitch;
+      std::copy_n(image + (channel * size.height + row) * size.width, size.width, to);
+      std::fill(to + size.width, to + layouts_[0].pitch, 0.0f);
+    }
+  clear_padding(0, all);
+}
+
+// Maps with many vectors are shared by rows, others by outputs, so that each thread gets about the same work.
+FlatPlan::Share FlatPlan::share_of(size_t index, const Thread& thread) const {
   const ModelStep& step = steps_.steps[index];
-  const int channels = steps_.maps[step.out].channels;
-  const int first = share(channels, thread, threads), last = share(channels, thread + 1, threads);
+  const MapSize& out = steps_.maps[step.out];
+  const Convolution& convolution = convolutions_[index];
+  const bool convolves = step.kind == ModelStep::Kind::convolve;
+  const bool whole_rows = layouts_[step.out].padded || out.width % kernels_.lanes == 0;
+  if (!out.flat && whole_rows && layouts_[step.out].run >= least_vectors * kernels_.lanes * thread.count)
+    return {0, out.channels, part(out.height, thread.number, thread.count),
+            part(out.height, thread.number + 1, thread.count)};
+  const auto border = [&](int number) {
+    if (!convolves) return part(out.channels, number, thread.count);
+    if (convolution.starts.empty()) {
+      const int groups = (out.channels + dense_outputs - 1) / dense_outputs;
+      return std::min(out.channels, part(groups, number, thread.count) * dense_outputs);
+    }
+    if (number == thread.count) return out.channels;
+    const auto& shares = convolution.shares;
+    const auto found = std::lower_bound(shares.begin(), shares.end() - 1, part(shares.back(), number, thread.count));
+    return static_cast<int>(found - shares.begin());
+  };
+  return {border(thread.number), border(thread.number + 1), 0, out.height};
+}
+
+void FlatPlan::do_step(size_t index, float* logits, const Thread& thread) const {
+  const ModelStep& step = steps_.steps[index];
+  const Share share = share_of(index, thread);
   switch (step.kind) {
     case ModelStep::Kind::convolve:
-      return convolve(index, thread, threads);
+      convolve(index, share, thread);
+      break;
     case ModelStep::Kind::combine:
-      combine(step, first, last);
+      combine(step, share);
       break;
     case ModelStep::Kind::max_pool:
-      max_pool(step, first, last);
+      max_pool(step, share);
       break;
     case ModelStep::Kind::average_pool:
-      average_pool(step, first, last);
+      average_pool(step, share);
       break;
     case ModelStep::Kind::linear: {
       const Weight& weight = spec_.nodes[step.node].weight;
-      float* y = index + 1 == steps_.steps.size() ? logits : plain_to_write(step.out, 0);
-      kernels_.flat->linear({plain(step.in, 0), y, weight.values.data(), weight.bias.data(), weight.inputs}, first,
-                            last);
-      return;
+      float* y = index + 1 == steps_.steps.size() ? logits : pixels(step.out, 0);
+      kernels_.flat->linear({pixels(step.in, 0), y, weight.values.data(), weight.bias.data(), weight.inputs},
+                            share.first, share.last);
+      break;
     }
   }
-  spread(step.out, first, last);
+  clear_padding(step.out, share);
 }
 
-void FlatPlan::spread(int map, int first, int last) const {
-  const MapSize& size = steps_.maps[map];
+// The zeros around a padded map, but for those after each row, which belong to the row.
+void FlatPlan::clear_padding(int map, const Share& share) const {
   const Layout& layout = layouts_[map];
-  for (const Copy& copy : layout.copies)
-    kernels_.flat->spread({.x = plain(map, 0),
-                           .y = arena_.data() + buffers_[copy.buffer].offset,
-                           .x_plane = layout.plain.plane,
-                           .y_plane = copy.plane,
-                           .height = size.height,
-                           .width = size.width,
-                           .kind = copy.kind,
-                           .centre_is_there = copy.holds_plain},
-                          first, last);
+  if (!layout.padded || share.first == share.last || share.first_row == share.last_row) return;
+  if (share.first == 0 && share.first_row == 0) std::fill_n(pixels(map, 0) - layout.margin(), layout.margin(), 0.0f);
+  if (share.last_row != steps_.maps[map].height) return;
+  for (int channel = share.first; channel < share.last; ++channel)
+    std::fill(pixels(map, channel) + layout.run, pixels(map, channel + 1), 0.0f);
 }
 
-void FlatPlan::convolve(size_t index, int thread, int threads) const {
+void FlatPlan::convolve(size_t index, const Share& share, const Thread& thread) const {
+  if (share.first == share.last || share.first_row == share.last_row) return;
   const ModelStep& step = steps_.steps[index];
   const Convolution& convolution = convolutions_[index];
-  const int outputs = steps_.maps[step.out].channels;
-  const bool dense = convolution.starts.empty();
-  // Each thread gets about the same number of entries.
-  const auto border = [&](int number) {
-    if (dense) {
-      const int groups = (outputs + dense_outputs - 1) / dense_outputs;
-      return std::min(outputs, share(groups, number, threads) * dense_outputs);
-    }
-    if (number == threads) return outputs;
-    const int32_t wanted = share(convolution.starts.back(), number, threads);
-    const auto found = std::lower_bound(convolution.starts.begin(), convolution.starts.end() - 1, wanted);
-    return static_cast<int>(found - convolution.starts.begin());
-  };
-  const int first = border(thread), last = border(thread + 1);
+  const Copies& copies = convolution.copies;
+  const Layout &in = layouts_[step.in], &out = layouts_[step.out];
+  const MapSize& size = steps_.maps[step.in];
+  const ModelNode& node = spec_.nodes[step.node];
+  if (copies.any)
+    kernels_.flat->spread({.x = pixels(step.in, 0),
+                           .y = thread.copies,
+                           .masks = in.mask.data(),
+                           .x_plane = in.plane,
+                           .y_plane = copies.plane,
+                           .channels = size.channels,
+                           .height = size.height,
+                           .width = size.width,
+                           .pitch = in.pitch,
+                           .y_pitch = copies.pitch,
+                           .first_row = share.first_row,
+                           .last_row = share.last_row,
+                           .kind = copies.kind,
+                           .middle_only = node.kernel == 1});
   const bool narrow = convolution.wide_places.empty();
-  kernels_.flat->convolve({.x = arena_.data() + convolution.x_offset,
-                           .y = plain_to_write(step.out, 0),
-                           .residual = step.residual >= 0 ? plain(step.residual, 0) : nullptr,
-                           .bias = spec_.nodes[step.node].weight.bias.data(),
-                           .weights = convolution.weights.data(),
-                           .places = narrow ? convolution.places.data() : nullptr,
-                           .wide_places = narrow ? nullptr : convolution.wide_places.data(),
-                           .starts = dense ? nullptr : convolution.starts.data(),
-                           .y_plane = layouts_[step.out].plain.plane,
-                           .residual_plane = step.residual >= 0 ? layouts_[step.residual].plain.plane : 0,
-                           .pixels = static_cast<int32_t>(steps_.maps[step.out].pixels()),
-                           .outputs = outputs,
-                           .unit = convolution.unit,
-                           .entries = convolution.entries,
-                           .relu = step.relu},
-                          first, last);
-  spread(step.out, first, last);
+  const bool to_the_end = share.last_row == steps_.maps[step.out].height;
+  kernels_.flat->convolve(
+      // Of the map itself, the tap above and to the left of its first pixel is where its places begin.
+      {.x = copies.any ? thread.copies : pixels(step.in, 0) - in.pitch - 1,
+       .y = pixels(step.out, 0),
+       .residual = step.residual >= 0 ? pixels(step.residual, 0) : nullptr,
+       .bias = node.weight.bias.data(),
+       .weights = convolution.weights.data(),
+       .mask = out.padded ? out.mask.data() : nullptr,
+       .places = narrow ? convolution.places.data() : nullptr,
+       .wide_places = narrow ? nullptr : convolution.wide_places.data(),
+       .starts = convolution.starts.empty() ? nullptr : convolution.starts.data(),
+       .y_plane = out.plane,
+       .residual_plane = step.residual >= 0 ? layouts_[step.residual].plane : 0,
+       .begin = share.first_row * out.pitch,
+       .end = to_the_end ? out.run : share.last_row * out.pitch,
+       .outputs = steps_.maps[step.out].channels,
+       .blocks = convolution.blocks,
+       .unit = convolution.unit,
+       .entries = convolution.entries,
+       .relu = step.relu},
+      share.first, share.last);
 }
 
-void FlatPlan::combine(const ModelStep& step, int first, int last) const {
-  const int64_t pixels = steps_.maps[step.out].pixels();
-  for (int channel = first; channel < last; ++channel) {
-    const float* a = plain(step.in, channel);
-    const float* b = step.residual >= 0 ? plain(step.residual, channel) : nullptr;
-    float* y = plain_to_write(step.out, channel);
+void FlatPlan::combine(const ModelStep& step, const Share& share) const {
+  const Layout& layout = layouts_[step.out];
+  const int first = share.first_row * layout.pitch;
+  const int last = std::min(layout.run, share.last_row * layout.pitch);
+  for (int channel = share.first; channel < share.last; ++channel) {
+    const float* a = pixels(step.in, channel);
+    const float* b = step.residual >= 0 ? pixels(step.residual, channel) : nullptr;
+    float* y = pixels(step.out, channel);
     const Weight* affine = step.node >= 0 ? &spec_.nodes[step.node].weight : nullptr;
     const float scale = affine != nullptr ? affine->values[channel] : 1.0f;
     const float shift = affine != nullptr ? affine->bias[channel] : 0.0f;
-    for (int64_t i = 0; i < pixels; ++i) {
+    for (int i = first; i < last; ++i) {
       float value = a[i] * scale + shift;
       if (b != nullptr) value += b[i];
-      y[i] = step.relu && !(value > 0.0f) ? 0.0f : value;
+      const bool zero = (step.relu && !(value > 0.0f)) || (layout.padded && layout.mask[i] == 0);
+      y[i] = zero ? 0.0f : value;
     }
   }
 }
 
-void FlatPlan::max_pool(const ModelStep& step, int first, int last) const {
-  const MapSize &in = steps_.maps[step.in], &out = steps_.maps[step.out];
-  for (int channel = first; channel < last; ++channel) {
-    const float* x = plain(step.in, channel);
-    float* y = plain_to_write(step.out, channel);
-    for (int64_t i = 0; i < out.pixels(); ++i) {
-      const float* window = x + i / out.width * step.kernel * in.width + i % out.width * step.kernel;
-      float best = *window;
-      for (int r = 0; r < step.kernel; ++r)
-        for (int c = 0; c < step.kernel; ++c) best = std::max(best, window[r * in.width + c]);
-      y[i] = best;
+void FlatPlan::max_pool(const ModelStep& step, const Share& share) const {
+  const int width = steps_.maps[step.out].width;
+  const int64_t in_pitch = layouts_[step.in].pitch, out_pitch = layouts_[step.out].pitch;
+  for (int channel = share.first; channel < share.last; ++channel) {
+    for (int64_t row = share.first_row; row < share.last_row; ++row) {
+      const float* x = pixels(step.in, channel) + row * step.kernel * in_pitch;
+      float* y = pixels(step.out, channel) + row * out_pitch;
+      for (int column = 0; column < width; ++column) {
+        const float* window = x + static_cast<int64_t>(column) * step.kernel;
+        float best = *window;
+        for (int r = 0; r < step.kernel; ++r)
+          for (int c = 0; c < step.kernel; ++c) best = std::max(best, window[r * in_pitch + c]);
+        y[column] = best;
+      }
+      if (layouts_[step.out].padded) y[width] = 0.0f;
     }
   }
 }
 
-void FlatPlan::average_pool(const ModelStep& step, int first, int last) const {
-  const int64_t pixels = steps_.maps[step.in].pixels();
-  for (int channel = first; channel < last; ++channel) {
-    const float* x = plain(step.in, channel);
-    *plain_to_write(step.out, channel) = std::accumulate(x, x + pixels, 0.0f) / static_cast<float>(pixels);
+// The zeros after each row change nothing of the sum.
+void FlatPlan::average_pool(const ModelStep& step, const Share& share) const {
+  const int run = layouts_[step.in].run;
+  for (int channel = share.first; channel < share.last; ++channel) {
+    const float* x = pixels(step.in, channel);
+    float total = 0.0f;
+    for (int i = 0; i < run; ++i) total += x[i];
+    *pixels(step.out, channel) = total / static_cast<float>(steps_.maps[step.in].pixels());
   }
 }
 

@@ -1,9 +1,11 @@
 // Convolution of a single image, pixels in the lanes (flat.h has the layout).
 //
-//   for each tile of output pixels (up to 16 vectors: 16 registers)
-//     for each output channel                                       registers <- bias
-//       for each entry of the weight                                registers += weight * x[place ... place + tile]
-//                                                                   y <- relu(registers + residual)
+//   for each tile of the run (up to 16 vectors: 16 registers)
+//     for each block of input channels                              its part of the input stays in L1
+//       for each output channel                                     registers <- bias, or y so far
+//         for each entry of the weight                              registers += weight * x[place ... place + tile]
+//                                                                   y <- registers; in the last block with residual,
+//                                                                   ReLU
 //
 // One broadcast of a weight serves the whole tile. Maps of a few vectors have tiles of 1, 2 or 4, which alone would
 // wait for the multiply-add before: there, several sums are kept for each pixel and added in the end.
@@ -39,34 +41,51 @@ SPARCL_INLINE vec load_some(const float* p, int count) {
   return v;
 }
 
-template <int Vectors>
-SPARCL_INLINE void finish_flat(const FlatConvolution& job, const vec* sums, int output, int first) {
+template <int Vectors, bool Last>
+SPARCL_INLINE void store_flat(const FlatConvolution& job, const vec* sums, int output, int first) {
   float* y = job.y + output * job.y_plane + first;
   const float* residual = job.residual != nullptr ? job.residual + output * job.residual_plane + first : nullptr;
-  const int left = job.pixels - first;
+  const float* mask = reinterpret_cast<const float*>(job.mask) + first;
+  const int left = job.end - first;
 #pragma GCC unroll 16
   for (int i = 0; i < Vectors; ++i) {
     const int count = left - i * lanes;
     if (count <= 0) break;
     vec v = sums[i];
-    if (residual != nullptr) v += load_some(residual + i * lanes, count);
-    store_some(y + i * lanes, job.relu ? relu(v) : v, count);
+    if constexpr (Last) {
+      if (residual != nullptr) v += load_some(residual + i * lanes, count);
+      if (job.relu) v = relu(v);
+      if (job.mask != nullptr) v = select(reinterpret_cast<ivec>(load_anywhere(mask + i * lanes)), v);
+    }
+    store_some(y + i * lanes, v, count);
   }
 }
 
-template <int Vectors, class Place>
-void flat_tile(const FlatConvolution& given, const Place* places, int first_output, int last_output, int first) {
+template <int Vectors>
+SPARCL_INLINE void begin_flat(const FlatConvolution& job, vec* sums, int output, int first, bool begun) {
+  const float* y = job.y + output * job.y_plane + first;
+  const int left = job.end - first;
+#pragma GCC unroll 16
+  for (int i = 0; i < Vectors; ++i)
+    sums[i] = begun ? load_some(y + i * lanes, left - i * lanes) : broadcast(job.bias[output]);
+}
+
+// One block of input channels.
+template <int Vectors, bool Last, class Place>
+void flat_block(const FlatConvolution& given, const Place* places, int first_output, int last_output, int first,
+                int block) {
   constexpr int chains = Vectors >= 8 ? 1 : 8 / Vectors;
   const FlatConvolution job = given;
   const float* const x = job.x + first;
   const int64_t unit = job.unit;
+  const int32_t* const starts = job.starts + static_cast<int64_t>(block) * job.outputs;
   for (int output = first_output; output < last_output; ++output) {
-    int32_t i = job.starts[output];
-    const int32_t last = job.starts[output + 1];
+    int32_t i = starts[output];
+    const int32_t last = starts[output + 1];
     vec sums[chains * Vectors];
-    const vec bias = broadcast(job.bias[output]);
+    begin_flat<Vectors>(job, sums, output, first, block > 0);
 #pragma GCC unroll 16
-    for (int k = 0; k < chains * Vectors; ++k) sums[k] = k < Vectors ? bias : vec{};
+    for (int k = Vectors; k < chains * Vectors; ++k) sums[k] = vec{};
     for (; i + chains <= last; i += chains) {
 #pragma GCC unroll 8
       for (int c = 0; c < chains; ++c) {
@@ -86,8 +105,16 @@ void flat_tile(const FlatConvolution& given, const Place* places, int first_outp
     for (int c = 1; c < chains; ++c)
 #pragma GCC unroll 16
       for (int k = 0; k < Vectors; ++k) sums[k] += sums[c * Vectors + k];
-    finish_flat<Vectors>(job, sums, output, first);
+    store_flat<Vectors, Last>(job, sums, output, first);
   }
+}
+
+template <int Vectors, class Place>
+void flat_tile(const FlatConvolution& job, const Place* places, int first_output, int last_output, int first) {
+  int block = 0;
+  for (; block + 1 < job.blocks; ++block)
+    flat_block<Vectors, false>(job, places, first_output, last_output, first, block);
+  flat_block<Vectors, true>(job, places, first_output, last_output, first, block);
 }
 
 // All outputs of a dense weight read the same places, so an input is loaded once for several of them.
@@ -117,7 +144,7 @@ void flat_dense_tile(const FlatConvolution& given, const Place* places, int firs
       }
     }
     for (int o = 0; o < dense_outputs && group + o < last_output; ++o)
-      finish_flat<Vectors>(job, sums + o * Vectors, group + o, first);
+      store_flat<Vectors, true>(job, sums + o * Vectors, group + o, first);
   }
 }
 
@@ -129,8 +156,8 @@ void convolve_flat_by(const FlatConvolution& job, const Place* places, int first
   const bool dense = job.starts == nullptr;
   const int most = dense ? most_flat_dense : most_flat;
   int vectors;
-  for (int pixel = 0; pixel < job.pixels; pixel += vectors * lanes) {
-    const int needed = (job.pixels - pixel + lanes - 1) / lanes;
+  for (int pixel = job.begin; pixel < job.end; pixel += vectors * lanes) {
+    const int needed = (job.end - pixel + lanes - 1) / lanes;
     vectors = 1;
     while (vectors < needed && vectors < most) vectors *= 2;
     if (4 * needed < 3 * vectors) vectors /= 2;  // a second, smaller tile is better than much that nobody needs
@@ -158,58 +185,92 @@ void convolve_flat(const FlatConvolution& job, int first, int last) {
   }
 }
 
-// One row of a shifted plane: every Step-th pixel, from column `shift` on; zero where there is none.
-template <int Step>
-SPARCL_INLINE void spread_row(const float* row, float* to, int width, int columns, int shift) {
-  int c = 0;
-  if (shift < 0) to[c++] = 0.0f;
-  int inside = (width - shift + Step - 1) / Step;  // columns whose pixel is left of the right edge
-  if (inside > columns) inside = columns;
-  for (; c < inside; ++c) to[c] = row[c * Step + shift];
-  for (; c < columns; ++c) to[c] = 0.0f;
+// A channel moved by `shift` floats, zero where the mask says so.
+SPARCL_INLINE void move(const float* x, float* y, const int32_t* mask, int run, int shift) {
+  const float* bits = reinterpret_cast<const float*>(mask);
+  for (int i = 0; i < run; i += lanes) {
+    const vec v = load_anywhere(x + i + shift);  // reads beside the map, but within its memory
+    store_some(y + i, select(reinterpret_cast<ivec>(load_some(bits + i, run - i)), v), run - i);
+  }
 }
 
-template <int Step>
+SPARCL_INLINE void spread_rows(const SpreadJob& job, int channel) {
+  const int run = job.height * job.width;
+  // The rows above and below the wanted ones are read, too.
+  const int first = job.first_row > 0 ? (job.first_row - 1) * job.width : 0;
+  const int last = job.last_row < job.height ? (job.last_row + 1) * job.width : run;
+  const float* x = job.x + channel * job.x_plane + first;
+  for (int column = 0; column < 3; ++column) {
+    float* y = job.y + (static_cast<int64_t>(channel) * 3 + column) * job.y_plane;
+    for (int c = 0; c < job.width; ++c) {
+      if (job.first_row == 0) y[c] = 0.0f;
+      if (job.last_row == job.height) y[job.width + run + c] = 0.0f;
+    }
+    move(x, y + job.width + first, job.masks + column * run + first, last - first, column - 1);
+  }
+}
+
 SPARCL_INLINE void spread_taps(const SpreadJob& job, int channel) {
-  const int rows = (job.height - 1) / Step + 1, columns = (job.width - 1) / Step + 1;
+  const int run = job.height * job.width;
   const float* x = job.x + channel * job.x_plane;
   for (int tap = 0; tap < 9; ++tap) {
-    if (tap == 4 && job.centre_is_there) continue;
-    float* to = job.y + (static_cast<int64_t>(channel) * 9 + tap) * job.y_plane;
-    for (int r = 0; r < rows; ++r, to += columns) {
-      const int row = r * Step + tap / 3 - 1;
-      if (row < 0 || row >= job.height) {
-        for (int c = 0; c < columns; ++c) to[c] = 0.0f;
-      } else {
-        spread_row<Step>(x + static_cast<int64_t>(row) * job.width, to, job.width, columns, tap % 3 - 1);
+    float* y = job.y + (static_cast<int64_t>(channel) * 9 + tap) * job.y_plane;
+    move(x, y, job.masks + tap * run, run, (tap / 3 - 1) * job.width + tap % 3 - 1);
+  }
+}
+
+// Every other pixel of a row, from column `shift` on; zero where there is none. Columns: how many, 0 if not known when
+// this is compiled.
+template <int Columns>
+SPARCL_INLINE void halve_row(const float* row, float* to, int width, int shift) {
+  if constexpr (Columns > 0) {  // the width is even
+    to[0] = shift < 0 ? 0.0f : row[shift];
+#pragma GCC unroll 16
+    for (int c = 1; c < Columns; ++c) to[c] = row[2 * c + shift];
+  } else {
+    const int columns = (width + 1) / 2;
+    for (int c = 0; c < columns; ++c) {
+      const int from = 2 * c + shift;
+      to[c] = from >= 0 && from < width ? row[from] : 0.0f;
+    }
+  }
+}
+
+template <int Columns>
+void spread_halved(const SpreadJob& job) {
+  const int columns = (job.width + 1) / 2;
+  for (int64_t channel = 0; channel < job.channels; ++channel) {
+    const float* x = job.x + channel * job.x_plane;
+    for (int tap = job.middle_only ? 4 : 0; tap < (job.middle_only ? 5 : 9); ++tap) {
+      float* to = job.y + (channel * 9 + tap) * job.y_plane + job.first_row * job.y_pitch;
+      for (int r = job.first_row; r < job.last_row; ++r, to += job.y_pitch) {
+        const int row = 2 * r + tap / 3 - 1;
+        if (row < 0 || row >= job.height) {
+          for (int c = 0; c < columns; ++c) to[c] = 0.0f;
+        } else {
+          halve_row<Columns>(x + static_cast<int64_t>(row) * job.pitch, to, job.width, tap % 3 - 1);
+        }
       }
     }
   }
 }
 
-SPARCL_INLINE void spread_rows(const SpreadJob& job, int channel) {
-  const float* x = job.x + channel * job.x_plane;
-  for (int shift = -1; shift <= 1; ++shift) {
-    float* to = job.y + (static_cast<int64_t>(channel) * 3 + shift + 1) * job.y_plane;
-    for (int c = 0; c < job.width; ++c) to[c] = 0.0f;
-    to += job.width;
-    for (int r = 0; r < job.height; ++r, to += job.width)
-      if (shift != 0 || !job.centre_is_there)
-        spread_row<1>(x + static_cast<int64_t>(r) * job.width, to, job.width, job.width, shift);
-    for (int c = 0; c < job.width; ++c) to[c] = 0.0f;
+void halve(const SpreadJob& job) {
+  if (job.width == 8) {
+    spread_halved<4>(job);
+  } else if (job.width == 16) {
+    spread_halved<8>(job);
+  } else if (job.width == 32) {
+    spread_halved<16>(job);
+  } else {
+    spread_halved<0>(job);
   }
 }
 
-void spread(const SpreadJob& job, int first, int last) {
-  for (int channel = first; channel < last; ++channel) {
-    if (job.kind == Spread::rows) {
-      spread_rows(job, channel);
-    } else if (job.kind == Spread::taps) {
-      spread_taps<1>(job, channel);
-    } else {
-      spread_taps<2>(job, channel);
-    }
-  }
+void spread(const SpreadJob& job) {
+  if (job.kind == Spread::halved) return halve(job);
+  for (int channel = 0; channel < job.channels; ++channel)
+    job.kind == Spread::rows ? spread_rows(job, channel) : spread_taps(job, channel);
 }
 
 void linear_flat(const FlatLinear& job, int first, int last) {

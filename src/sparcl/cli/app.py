@@ -2,7 +2,7 @@
 
 import typer
 
-from sparcl.cli import bench, compare, cost, data, doctor, inspect, methods, presets, run, settings, tune
+from sparcl.cli import bench, compare, cost, data, doctor, export, inspect, methods, presets, run, settings, tune
 
 app = typer.Typer(
     help="Continual learning on small devices: learn new classes, keep the old ones.",
@@ -17,6 +17,7 @@ app.command(name="methods")(methods.methods)
 app.command(name="presets")(presets.presets)
 app.command(name="settings")(settings.settings)
 app.command(name="cost")(cost.cost)
+app.command(name="export")(export.export)
 app.command(name="inspect")(inspect.inspect)
 app.command(name="tune")(tune.tune)
 app.command(name="doctor")(doctor.doctor)
