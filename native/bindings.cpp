@@ -101,4 +101,5 @@ NB_MODULE(_engine, module) {
   module.def("sgd", &sgd, "values"_a.noconvert(), "gradients"_a.noconvert(), "velocity"_a.none(), "learning_rate"_a,
              "momentum"_a, "weight_decay"_a, "One step of gradient descent in place; clears the gradients.");
   sparcl::bind_engine(module);
+  sparcl::bind_model(module);
 }

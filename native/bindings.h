@@ -23,5 +23,6 @@ inline void require(bool condition, const char* message) {
 }
 
 void bind_engine(nb::module_& module);
+void bind_model(nb::module_& module);
 
 }  // namespace sparcl

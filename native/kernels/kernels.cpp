@@ -24,6 +24,7 @@ namespace {
 
 }  // namespace
 
+extern const FlatKernels SPARCL_JOIN(flat_kernels_, SPARCL_ISA);
 extern const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA);
 const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA) = {SPARCL_TEXT(SPARCL_ISA),
                                                        lanes,
@@ -41,6 +42,7 @@ const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA) = {SPARCL_TEXT(SPARCL_ISA),
                                                        linear,
                                                        linear_backward,
                                                        pack,
-                                                       unpack};
+                                                       unpack,
+                                                       &SPARCL_JOIN(flat_kernels_, SPARCL_ISA)};
 
 }  // namespace sparcl

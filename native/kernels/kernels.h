@@ -15,6 +15,8 @@
 
 namespace sparcl {
 
+struct FlatKernels;  // flat.h
+
 // A batch to build from a store of uint8 images: crop (with zero padding), flip, normalise, as float32.
 struct Augmentation {
   const uint8_t* images;     // [stored][channels][height][width]
@@ -216,6 +218,7 @@ struct KernelTable {
   void (*linear_backward)(const Linear&, int threads);
   void (*pack)(const Packing&, int threads);
   void (*unpack)(const Packing&, int threads);
+  const FlatKernels* flat;  // for a single image
 };
 
 }  // namespace sparcl

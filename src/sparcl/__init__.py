@@ -23,3 +23,8 @@ def from_torch(module: Any, input_shape: tuple[int, int, int]) -> Any:
     Loaded by name when it is called: importing the package must import neither torch nor any of its rooms.
     """
     return import_module("sparcl.network.from_torch").from_torch(module, input_shape)
+
+
+def load(path: Any) -> Any:
+    """A model file (`sparcl export`) that predicts: needs NumPy and the engine only. See deploy/model.py."""
+    return import_module("sparcl.deploy.model").load(path)

@@ -29,7 +29,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.replace(path)
         sync(path.parent)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # if it cannot even be looked for, it is not there
+            temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise write_error(path, error) from error
         raise

@@ -1,13 +1,17 @@
 """Our side: steps of the native engine on networks with random masks."""
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 from sparcl import _engine
 from sparcl.bench.timing import Step
-from sparcl.bench.workload import LEARNING_RATE, Workload
+from sparcl.bench.workload import CHANNELS, LEARNING_RATE, Workload
 from sparcl.compiler import compile_graph, place_apart, unsupported
+from sparcl.deploy import load
+from sparcl.deploy.writer import Preprocessing, write_model
 from sparcl.errors import SparclError
 from sparcl.graph import Graph
 from sparcl.methods import cross_entropy
@@ -59,8 +63,13 @@ def training_step(net: NativeNetwork, work: Workload) -> Step:
 
 
 def prediction(net: NativeNetwork, work: Workload) -> Step:
-    images = work.images()
-    return lambda: net.predict(images)
+    """What users do: the network is exported, loaded, and asked."""
+    images, names = work.images(), [str(label) for label in range(work.classes)]
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "model.sparcl"
+        write_model(path, net.graph, net.parameters, names, Preprocessing((0.5,) * CHANNELS, (0.25,) * CHANNELS))
+        model = load(path)
+    return lambda: model.predict(images)
 
 
 class SingleSteps:

@@ -8,6 +8,7 @@ from sparcl.cli import (
     cost,
     data,
     doctor,
+    export,
     inspect,
     learner,
     methods,
@@ -46,6 +47,7 @@ app.command(name="methods")(methods.methods)
 app.command(name="presets")(presets.presets)
 app.command(name="settings")(settings.settings)
 app.command(name="cost")(cost.cost)
+app.command(name="export")(export.export)
 app.command(name="inspect")(inspect.inspect)
 app.command(name="paper")(paper.paper)
 app.command(name="sweep")(sweep.sweep)

@@ -95,14 +95,19 @@ def decode_picture(content: bytes, where: str, prepare: Prepare) -> NDArray[np.u
 
 
 def centre_square(size: int) -> Prepare:
-    """Turn upright as the camera noted, cut out the largest centred square, resize it with a smoothing filter."""
+    return centre_fit(size, size)
+
+
+def centre_fit(width: int, height: int) -> Prepare:
+    """Turn upright as the camera noted, cut out the largest centred part of the right proportions, resize it with a
+    smoothing filter."""
 
     def prepare(picture: Image.Image) -> Image.Image:
         # JPEG can be decoded at a fraction of its size; twice the wanted size leaves the filter something to smooth.
-        picture.draft(None, (2 * size, 2 * size))
+        picture.draft(None, (2 * width, 2 * height))
         upright = ImageOps.exif_transpose(picture)
         # Colours first: a palette or a 16-bit picture cannot be smoothed.
-        return ImageOps.fit(_as_rgb(upright), (size, size), Image.Resampling.BILINEAR)
+        return ImageOps.fit(_as_rgb(upright), (width, height), Image.Resampling.BILINEAR)
 
     return prepare
 

@@ -1,0 +1,118 @@
+#include "container.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "json.h"
+#include "model_error.h"
+
+namespace sparcl {
+namespace {
+
+constexpr int64_t largest_file = int64_t{1} << 31;
+constexpr uint64_t largest_header = 1 << 24;
+constexpr int64_t most_elements = int64_t{1} << 31;
+constexpr size_t most_tensors = 1 << 16;
+
+struct Placed {
+  int64_t begin, end;
+};
+
+Type type_of(const std::string& name) {
+  if (name == "F32") return Type::float32;
+  if (name == "F16") return Type::float16;
+  if (name == "I8") return Type::int8;
+  if (name == "U8") return Type::uint8;
+  throw ModelError("it holds numbers of the unknown type '" + name.substr(0, 20) + "'");
+}
+
+int64_t size_of(Type type) { return type == Type::float32 ? 4 : type == Type::float16 ? 2 : 1; }
+
+std::vector<int64_t> shape_of(const Json& json) {
+  const auto& sizes = json.array("the shape of a tensor");
+  expect(sizes.size() <= 4, "a tensor has too many dimensions");
+  std::vector<int64_t> shape;
+  int64_t count = 1;
+  for (const Json& size : sizes) {
+    shape.push_back(size.whole("the shape of a tensor", 0, most_elements));
+    expect(shape.back() == 0 || count <= most_elements / shape.back(), "a tensor is too large");
+    count *= shape.back();
+  }
+  return shape;
+}
+
+Placed place_of(const Json& json, int64_t data_size) {
+  const auto& offsets = json.array("the place of a tensor");
+  expect(offsets.size() == 2, "the place of a tensor is unclear");
+  const int64_t begin = offsets[0].whole("the place of a tensor", 0, data_size);
+  return {begin, offsets[1].whole("the place of a tensor", begin, data_size)};
+}
+
+// Tensors must lie one after the other, without holes: nothing overlaps and nothing is hidden.
+void check_places(std::vector<Placed> places, int64_t data_size) {
+  std::sort(places.begin(), places.end(),
+            [](const Placed& a, const Placed& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
+  int64_t end = 0;
+  for (const Placed& place : places) {
+    expect(place.begin == end, "its tensors overlap, or there is a hole between them");
+    end = place.end;
+  }
+  expect(end == data_size, "it is longer than its tensors");
+}
+
+}  // namespace
+
+int64_t Tensor::count() const {
+  int64_t product = 1;
+  for (int64_t size : shape) product *= size;
+  return product;
+}
+
+Container open_container(std::string_view file) {
+  expect(file.size() >= 8, "it is too short");
+  uint64_t length = 0;
+  for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(file[i]);
+  expect(length <= largest_header && length <= file.size() - 8, "it is cut off, or is not a model file at all");
+  const Json header = Json::parse(file.substr(8, length));
+  const std::string_view data = file.substr(8 + length);
+  const auto data_size = static_cast<int64_t>(data.size());
+  Container container;
+  std::vector<Placed> places;
+  expect(header.object("its tensors").size() <= most_tensors, "it has too many tensors");
+  for (const auto& [name, entry] : header.object("its tensors")) {
+    if (name == "__metadata__") continue;
+    Tensor tensor{type_of(entry.at("dtype").string("the type of a tensor")), shape_of(entry.at("shape")), {}};
+    const Placed place = place_of(entry.at("data_offsets"), data_size);
+    expect(place.end - place.begin == tensor.count() * size_of(tensor.type), "a tensor does not fill its place");
+    tensor.bytes = data.substr(place.begin, place.end - place.begin);
+    places.push_back(place);
+    container.tensors.emplace(name, std::move(tensor));
+  }
+  check_places(std::move(places), data_size);
+  expect(header.has("__metadata__") && header.at("__metadata__").has("sparcl"),
+         "it is a safetensors file, but not a model that `sparcl export` wrote");
+  container.description = header.at("__metadata__").at("sparcl").string("the model");
+  return container;
+}
+
+std::string read_file(const std::string& path) {
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) throw ModelError(std::string("it cannot be opened: ") + std::strerror(errno));
+  std::string content;
+  char block[1 << 16];
+  size_t got;
+  while ((got = std::fread(block, 1, sizeof block, file.get())) > 0) {
+    content.append(block, got);
+    expect(static_cast<int64_t>(content.size()) <= largest_file, "it is larger than any model");
+  }
+  if (std::ferror(file.get()) != 0) throw ModelError(std::string("it cannot be read: ") + std::strerror(errno));
+  return content;
+}
+
+}  // namespace sparcl

@@ -1,0 +1,57 @@
+#include "model.h"
+
+#include <algorithm>
+
+#include "batch_plan.h"
+#include "flat_plan.h"
+
+namespace sparcl {
+namespace {
+
+constexpr int64_t chunk_blocks = 2;  // batches beyond are cut: more memory would not make them faster
+
+}  // namespace
+
+Model::Model(const KernelTable& kernels, std::string_view file)
+    : kernels_(kernels), spec_(read_model(file)), steps_(fuse(spec_)) {
+  flat_ = std::make_unique<FlatPlan>(kernels_, spec_, steps_);
+}
+
+Model::~Model() = default;
+
+void Model::predict(const float* images, int64_t count, float* logits, int threads) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t lanes = kernels_.lanes, floats = input().floats();
+  const auto classes = static_cast<int64_t>(spec_.classes.size());
+  while (count > 0) {
+    int64_t now = std::min(count, chunk_blocks * lanes);
+    // Vectors that are filled with images to three quarters do more than vectors of one image's pixels.
+    if (4 * now >= 3 * lanes) {
+      if (4 * (now % lanes) < 3 * lanes && now > lanes) now = now / lanes * lanes;
+      if (batch_ == nullptr) batch_ = std::make_unique<BatchPlan>(kernels_, spec_, steps_);
+      batch_->run(images, static_cast<int>(now), logits, threads);
+    } else {
+      flat_->run(images, now, logits, threads);
+    }
+    images += now * floats;
+    logits += now * classes;
+    count -= now;
+  }
+}
+
+void Model::predict_pixels(const uint8_t* pixels, int64_t count, float* logits, int threads) {
+  const int64_t floats = input().floats(), plane = floats / input().channels;
+  const int64_t chunk = chunk_blocks * kernels_.lanes;
+  std::vector<float> images(std::min(count, chunk) * floats);
+  for (int64_t done = 0; done < count; done += chunk) {
+    const int64_t now = std::min(chunk, count - done);
+    for (int64_t i = 0; i < now * floats; ++i) {
+      const int64_t channel = i / plane % input().channels;
+      const float mean = spec_.mean[channel] * 255.0f, scale = 1.0f / (255.0f * spec_.deviation[channel]);
+      images[i] = (static_cast<float>(pixels[done * floats + i]) - mean) * scale;
+    }
+    predict(images.data(), now, logits + done * static_cast<int64_t>(spec_.classes.size()), threads);
+  }
+}
+
+}  // namespace sparcl

@@ -1,0 +1,42 @@
+// A model that predicts. This is what Python and C programs use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../kernels/kernels.h"
+#include "model_file.h"
+#include "steps.h"
+
+namespace sparcl {
+
+class BatchPlan;
+class FlatPlan;
+
+class Model {
+ public:
+  Model(const KernelTable& kernels, std::string_view file);
+  ~Model();
+
+  const ModelSpec& spec() const { return spec_; }
+  const ModelNode& input() const { return spec_.nodes.front(); }
+
+  // images [count][channels][height][width], normalised; logits [count][classes]. Several callers wait for each other.
+  void predict(const float* images, int64_t count, float* logits, int threads);
+  // The same for pixels from 0 to 255, which are normalised here.
+  void predict_pixels(const uint8_t* pixels, int64_t count, float* logits, int threads);
+
+ private:
+  const KernelTable& kernels_;
+  ModelSpec spec_;
+  ModelSteps steps_;
+  std::mutex mutex_;
+  std::unique_ptr<FlatPlan> flat_;  // both are made when they are first needed
+  std::unique_ptr<BatchPlan> batch_;
+};
+
+}  // namespace sparcl

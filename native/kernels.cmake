@@ -1,0 +1,27 @@
+# The kernels, compiled once for each instruction set (SPARCL_KERNEL_OBJECTS), and what stands around them without
+# Python (SPARCL_LIBRARY_SOURCES). Shared by the library for C and the tests, so that what is tested is what is shipped.
+include(${CMAKE_CURRENT_LIST_DIR}/instruction_sets.cmake)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+
+# Sanitizers make the kernels large: there less optimisation keeps compiling fast.
+set(optimisation -O3)
+if(SPARCL_SANITIZE)
+  set(optimisation -O1 -g1)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+set(SPARCL_KERNEL_OBJECTS)
+foreach(isa IN LISTS SPARCL_INSTRUCTION_SETS)
+  add_library(kernels_${isa} OBJECT ${CMAKE_CURRENT_LIST_DIR}/kernels/kernels.cpp
+                                    ${CMAKE_CURRENT_LIST_DIR}/kernels/flat.cpp)
+  target_compile_definitions(kernels_${isa} PRIVATE SPARCL_ISA=${isa})
+  target_compile_options(kernels_${isa} PRIVATE ${SPARCL_MARCH_${isa}} ${optimisation} -Wall -Wextra -fno-math-errno
+                                                -fno-trapping-math -ffp-contract=fast)
+  target_link_libraries(kernels_${isa} PRIVATE OpenMP::OpenMP_CXX)
+  list(APPEND SPARCL_KERNEL_OBJECTS $<TARGET_OBJECTS:kernels_${isa}>)
+endforeach()
+
+file(GLOB SPARCL_LIBRARY_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/engine/*.cpp
+     ${CMAKE_CURRENT_LIST_DIR}/inference/*.cpp)
+list(APPEND SPARCL_LIBRARY_SOURCES ${CMAKE_CURRENT_LIST_DIR}/dispatch.cpp)

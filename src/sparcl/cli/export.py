@@ -1,0 +1,62 @@
+"""`sparcl export`: what was learned as a file to use elsewhere."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparcl.cli.display import progress_bar
+from sparcl.deploy.onnx import write_onnx
+from sparcl.deploy.writer import SUFFIX, Precision, Preprocessing, write_model
+from sparcl.errors import SparclError
+from sparcl.learning.learned import Learned, learned_by
+from sparcl.learning.run_directory import RunDirectory
+
+HELP = f"""Write what a run has learned as a model file: small, checked when it is read, ready to predict.
+
+\b
+sparcl export runs/digits-sparcl-derpp-90-seed0 digits{SUFFIX}
+sparcl export runs/cifar10-sparcl-derpp-95-seed0 cifar{SUFFIX} --precision int8    # a third of the size
+sparcl export runs/digits-derpp-seed0 --onnx digits.onnx                       # dense, for other programs
+
+In Python: sparcl.load("digits{SUFFIX}").predict(images), which needs only NumPy. In C: native/include/sparcl.h. A run
+that is not finished exports the classes it knows so far.
+"""
+
+
+def export(
+    source: Annotated[Path, typer.Argument(help="The directory of a run.")],
+    out: Annotated[Path | None, typer.Argument(help=f"The file to write (*{SUFFIX}).")] = None,
+    precision: Annotated[
+        Precision, typer.Option(help="How weights are stored. float32 is exact; int8 has a scale for each output.")
+    ] = "float32",
+    onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an ONNX file too (or only).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    if out is None and onnx is None:
+        raise SparclError(f"Say where to write it, for example: sparcl export {source} model{SUFFIX}")
+    if out is not None and out.suffix == ".onnx":
+        raise SparclError(f"For an ONNX file, write: sparcl export {source} --onnx {out}")
+    with progress_bar(as_json) as progress:
+        learned = learned_by(RunDirectory.open(source), progress)
+    written = {}
+    how = Preprocessing(learned.mean, learned.std)
+    if out is not None:
+        written[out] = write_model(out, learned.graph, learned.parameters, learned.class_names, how, precision)
+    if onnx is not None:
+        written[onnx] = write_onnx(onnx, learned.graph, learned.parameters, learned.class_names, how)
+    if as_json:
+        files = [{"file": str(path), "bytes": size} for path, size in written.items()]
+        print(json.dumps({"files": files, "classes": list(learned.class_names), "dense_bytes": _dense_bytes(learned)}))
+        return
+    for path, size in written.items():
+        share = _dense_bytes(learned) / size
+        print(f"{path}: {size / 1e6:.2f} MB, {share:.1f} times smaller than the dense network in float32")
+
+
+export.__doc__ = HELP
+
+
+def _dense_bytes(learned: Learned) -> int:
+    return 4 * learned.graph.parameter_count()

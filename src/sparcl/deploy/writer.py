@@ -1,0 +1,170 @@
+"""Writing model files. docs/model-file.md specifies them; native/inference reads them.
+
+A file is safetensors: the numbers as tensors, everything else as JSON in its header. Of a sparse weight only the active
+values are stored, and the gaps between their positions, a byte each.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from sparcl.compiler import unsupported
+from sparcl.deploy.folding import FoldedNode, fold
+from sparcl.errors import SparclError
+from sparcl.files import write_bytes
+from sparcl.graph import Graph
+from sparcl.network.parameters import Parameters
+
+VERSION = 1
+SUFFIX = ".sparcl"
+NO_WEIGHT = 255  # a gap of so many positions without a weight at its end
+
+Precision = Literal["float32", "float16", "int8"]
+Tensors = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How a picture becomes an input: the largest centred part of the right proportions, resized to the image size with
+    a smoothing bilinear filter, minus the mean, divided by the standard deviation (of each channel, from 0 to 1)."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+def write_model(
+    path: Path,
+    graph: Graph,
+    parameters: Parameters,
+    class_names: Sequence[str],
+    preprocessing: Preprocessing,
+    precision: Precision = "float32",
+) -> int:
+    """Write what `sparcl.load` reads; returns the size in bytes. A reader never sees half a file.
+
+    A network that has room for more classes than have names loses the outputs that are left over.
+    """
+    content = model_bytes(graph, parameters, class_names, preprocessing, precision)
+    write_bytes(path, content)
+    return len(content)
+
+
+def model_bytes(
+    graph: Graph,
+    parameters: Parameters,
+    class_names: Sequence[str],
+    preprocessing: Preprocessing,
+    precision: Precision = "float32",
+) -> bytes:
+    if precision not in get_args(Precision):
+        raise SparclError(f"There is no precision {precision!r}. Choose one of: {', '.join(get_args(Precision))}.")
+    reason = unsupported(graph)
+    if reason is not None:
+        raise SparclError(f"This network cannot be exported: {reason}.")
+    _check_names(class_names, graph.classes)
+    channels = graph.input_shape[0]
+    if len(preprocessing.mean) != channels or len(preprocessing.std) != channels:
+        raise SparclError(f"The images have {channels} channels; mean and std must have as many numbers.")
+    folded = cut_classifier(fold(graph, parameters), len(class_names))
+    tensors: Tensors = {}
+    for layer in folded:
+        tensors |= _tensors(layer, precision)
+    description = {
+        "format": "sparcl-model",
+        "version": VERSION,
+        "precision": precision,
+        "graph": [_node(layer) for layer in folded],
+        "classes": list(class_names),
+        "preprocessing": {
+            "resize": "centre-fit",
+            "mean": [float(value) for value in preprocessing.mean],
+            "std": [float(value) for value in preprocessing.std],
+        },
+    }
+    return save(tensors, metadata={"sparcl": json.dumps(description, separators=(",", ":"))})
+
+
+def _check_names(class_names: Sequence[str], classes: int) -> None:
+    if not 1 <= len(class_names) <= classes:
+        raise SparclError(f"The network has {classes} outputs, but there are {len(class_names)} class names.")
+    for name in class_names:
+        if not name or not name.isprintable() or len(name.encode()) > 1000:
+            raise SparclError(f"The class name {name!r} is empty, too long, or has unprintable characters. Rename it.")
+
+
+def cut_classifier(folded: list[FoldedNode], classes: int) -> list[FoldedNode]:
+    """Only the first outputs of the classifier."""
+    last = folded[-1]
+    assert last.weight is not None and last.bias is not None
+    weight, bias = last.weight[: classes * last.row], last.bias[:classes]
+    return [*folded[:-1], replace(last, node=replace(last.node, shape=(classes,)), weight=weight, bias=bias)]
+
+
+def _node(layer: FoldedNode) -> dict[str, Any]:
+    node = layer.node
+    entry: dict[str, Any] = {
+        "name": node.name,
+        "op": layer.op,
+        "inputs": list(node.inputs),
+        "shape": list(node.shape),
+    }
+    if layer.op in ("conv", "max_pool"):
+        entry |= {"kernel": node.kernel, "stride": node.stride}
+    return entry
+
+
+def _tensors(layer: FoldedNode, precision: Precision) -> Tensors:
+    name, weight, bias = layer.node.name, layer.weight, layer.bias
+    if weight is None or bias is None:
+        return {}
+    for numbers in (weight, bias):
+        if not np.isfinite(numbers.astype(np.float32)).all():
+            raise SparclError(f"{name} has numbers that are not finite: the network cannot be exported.")
+    tensors: Tensors = {f"{name}.bias": bias.astype(np.float32)}
+    if layer.op == "affine":
+        return tensors | {f"{name}.weight": weight.astype(np.float32)}
+    size = layer.row * layer.node.shape[0]
+    index = np.arange(size) if layer.index is None else layer.index
+    values, scale = _stored(name, weight, index // layer.row, layer.node.shape[0], precision)
+    if scale is not None:
+        tensors[f"{name}.scale"] = scale
+    kept = np.flatnonzero(values)  # a weight of zero does nothing
+    gaps = gaps_of(index[kept])
+    if layer.op == "linear" or gaps.nbytes + values[kept].nbytes >= size * values.itemsize:
+        full = np.zeros(size, values.dtype)
+        full[index] = values
+        return tensors | {f"{name}.weight": full.reshape(layer.node.shape[0], -1)}
+    return tensors | {f"{name}.values": values[kept], f"{name}.gaps": gaps}
+
+
+def _stored(
+    name: str, values: NDArray[np.float64], output: NDArray[np.integer], outputs: int, precision: Precision
+) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
+    """The values as they are stored; of int8, with the scale of each output."""
+    if precision == "float32":
+        return values.astype(np.float32), None
+    if precision == "float16":
+        if len(values) and np.abs(values).max() > np.finfo(np.float16).max:
+            raise SparclError(f"{name} has weights too large for float16. Choose --precision float32.")
+        return values.astype(np.float16), None
+    largest = np.zeros(outputs)
+    np.maximum.at(largest, output, np.abs(values))
+    scale = (largest / 127).astype(np.float32)
+    # Where the scale is so small that it became zero, so are the weights.
+    steps = np.divide(values, scale[output], out=np.zeros_like(values), where=scale[output] > 0)
+    return np.clip(np.rint(steps), -127, 127).astype(np.int8), scale
+
+
+def gaps_of(positions: NDArray[np.integer]) -> NDArray[np.uint8]:
+    """Sorted positions as bytes: each moves on by itself plus one to the next weight; 255 only moves on by 255."""
+    steps = np.diff(positions.astype(np.int64), prepend=-1) - 1
+    empty, rest = np.divmod(steps, NO_WEIGHT)
+    gaps = np.full(len(steps) + int(empty.sum()), NO_WEIGHT, np.uint8)
+    gaps[np.cumsum(empty + 1) - 1] = rest
+    return gaps

@@ -1,0 +1,82 @@
+"""What a run has learned so far: the network of its newest checkpoint, and the classes it knows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparcl.data import Progress, Stream, load_stream
+from sparcl.errors import SparclError
+from sparcl.graph import Graph, build_model
+from sparcl.learning import checkpoints
+from sparcl.learning.checkpoints import Tensors
+from sparcl.learning.position import Position
+from sparcl.learning.run_directory import RunDirectory
+from sparcl.methods import METHODS, Method
+from sparcl.network import Parameters
+
+
+@dataclass(frozen=True)
+class Learned:
+    graph: Graph
+    parameters: Parameters
+    class_names: Sequence[str]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+def learned_by(directory: RunDirectory, progress: Progress | None = None) -> Learned:
+    """The data set must be there: it knows the names of the classes and how pictures are normalised."""
+    settings = directory.settings()
+    method = METHODS[settings.method.name]
+    if method.predict is not Method.predict:
+        raise SparclError(
+            f"{method.name} predicts with more than its network (it needs the task, or stored pictures): it cannot be "
+            "exported. Choose a method whose network predicts alone, for example derpp."
+        )
+    found = checkpoints.load_newest(directory.checkpoints)
+    if found is None:
+        raise SparclError(
+            f"{directory.path} has no checkpoint yet. Let it run on: sparcl run --resume {directory.path}"
+        )
+    tensors, state = found
+    stream = load_stream(settings.dataset, order_seed=settings.seed, progress=progress, **settings.data.model_dump())
+    graph = build_model(settings.model, stream.image_shape, stream.classes, settings.width)
+    try:
+        names = _known_classes(stream, method.learns_all_tasks_at_once, Position.from_json(state["position"]))
+        parameters = _parameters(graph, tensors)
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise SparclError(f"The checkpoint in {directory.path} does not belong to this run ({reason}).") from error
+    if not names:
+        raise SparclError(f"{directory.path} has learned nothing yet. Let it run on: sparcl run --resume DIR")
+    return Learned(graph, parameters, names, stream.augmentation.mean, stream.augmentation.std)
+
+
+def _known_classes(stream: Stream, at_once: bool, position: Position) -> Sequence[str]:
+    begun = position.task + position.begun
+    if not begun:
+        return ()
+    return stream.class_names if at_once else stream.class_names[: stream.tasks[begun - 1].classes.stop]
+
+
+def _parameters(graph: Graph, tensors: Tensors) -> Parameters:
+    parameters = Parameters(graph)
+    prefix = "index."
+    parameters.set_index(
+        {name.removeprefix(prefix): _whole(tensors[name]) for name in tensors if name.startswith(prefix)}
+    )
+    for kind, store in (("parameters", parameters.values), ("statistics", parameters.statistics)):
+        for name in store:
+            tensor = tensors[f"{kind}.{name}"]
+            if tensor.shape != store[name].shape:
+                raise ValueError(f"{name} has the wrong shape")
+            store[name][...] = tensor
+    return parameters
+
+
+def _whole(index: Any) -> Any:
+    if index.dtype != np.int32 or index.ndim != 1:
+        raise ValueError("the positions of a weight have the wrong type")
+    return index
