@@ -14,13 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.data import Augmentation, Samples, Task
-from sparcl.data.store import ChannelStatistics
+from sparcl.data import Task
+from sparcl.device.assignment import augmentation_of, check_that_it_fits, description_of, task_of, training_of
 from sparcl.device.base import Base
 from sparcl.device.growth import grow, shrink_buffer
 from sparcl.device.held_out import digests
 from sparcl.device.judgement import Judgement, judge
-from sparcl.device.model import Description
 from sparcl.device.pending import Pending, PendingDirectory
 from sparcl.device.settings import LearnerSettings
 from sparcl.device.states import State, States
@@ -30,7 +29,6 @@ from sparcl.generators import Generators
 from sparcl.learning.checkpoints import UNREADABLE, Tensors
 from sparcl.learning.loop import Loop
 from sparcl.learning.position import Position
-from sparcl.learning.settings import Settings
 from sparcl.learning.state import capture_loop, check_place, restore_loop
 from sparcl.methods import ReservoirBuffer
 from sparcl.network.restoring import checked_index
@@ -57,26 +55,17 @@ class Session(Loop):
         listener: Listener,
         clock: TimePlan,
     ) -> None:
-        self.learner, self.base, self.pending = settings, base, pending
+        self.base, self.pending = base, pending
         self.directory, self.listener = directory, listener
-        order = pending.order
-        self._check_order()
-        outputs = max(settings.classes, len(order.classes), base.description.outputs if base.description else 0)
-        self.task = _task(base, pending)
-        mean, std = self._scale()
-        training = settings.training.model_copy(
-            update={
-                "buffer_size": settings.capacity(outputs),
-                "epochs": order.epochs or settings.training.epochs,
-            }
+        check_that_it_fits(settings, base, pending.order, directory.directory.parent)
+        self.task = task_of(base, pending)
+        self.description = description_of(settings, base, pending.order, self.task)
+        super().__init__(
+            training_of(settings, pending.order, self.description.outputs),
+            self.description.graph(),
+            augmentation_of(settings, self.description),
+            [self.task],
         )
-        self.description = Description(
-            training.model, training.width, settings.pictures.size, outputs, order.classes, mean, std
-        )
-        pictures = settings.pictures
-        padding = pictures.size // 8 if pictures.padding is None else pictures.padding
-        augmentation = Augmentation(padding, pictures.flip, mean, std)
-        super().__init__(_native(training), self.description.graph(), augmentation, [self.task])
         self._full_stage: int = getattr(self.sparsifier, "stage_epochs", 1)
         self.before: Judgement | None = None
         found, used = directory.load(), 0.0
@@ -93,7 +82,8 @@ class Session(Loop):
                 f"What is stored in {directory.directory.parent} does not fit together ({reason}). "
                 f"`sparcl undo {directory.directory.parent}` drops the newest of it."
             ) from error
-        self.time = TimePlan(60 * order.minutes if order.minutes else np.inf, used + clock.used)
+        minutes = pending.order.minutes
+        self.time = TimePlan(60 * minutes if minutes else np.inf, used + clock.used)
         self._last_checkpoint = time.monotonic()
 
     def run(self) -> tuple[Tensors, State]:
@@ -145,7 +135,7 @@ class Session(Loop):
         judged = int(self.pending.held_out.sum()) + self._buffer().capacity
         if self.base.number:
             judged += len(self.base.held_out[1])
-        return 3 + judged / (3 * self.settings.batch_size)
+        return 2 + judged / (6 * self.settings.batch_size)
 
     def _steps_when_planned(self, epochs: int) -> int:
         self._set_stages(epochs)
@@ -252,48 +242,6 @@ class Session(Loop):
         buffer = self.method.buffer  # type: ignore[attr-defined]
         assert isinstance(buffer, ReservoirBuffer)
         return buffer
-
-    def _scale(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and deviation: as set, as learned first, or of these pictures, which are the first."""
-        pictures = self.learner.pictures
-        if pictures.mean is not None and pictures.std is not None:
-            return pictures.mean, pictures.std
-        if self.base.description is not None:
-            return self.base.description.mean, self.base.description.std
-        statistics = ChannelStatistics(3)
-        train = self.task.train
-        for start in range(0, len(train), 256):
-            statistics.add(train.originals(slice(start, start + 256)))
-        return statistics.result()
-
-    def _check_order(self) -> None:
-        order, base, size = self.pending.order, self.base, self.learner.pictures.size
-        training = self.learner.training
-        same = base.description is None or (training.model, training.width, size) == (
-            base.description.model,
-            base.description.width,
-            base.description.size,
-        )
-        known = order.classes[: len(order.classes) - order.new]
-        if not same or order.base != base.number or order.size != size or known != base.classes:
-            raise SparclError(
-                f"What is stored in {self.directory.directory.parent} does not fit together: its settings, its state "
-                f"and the learn that was interrupted contradict each other."
-            )
-
-
-def _task(base: Base, pending: Pending) -> Task:
-    """The pictures as a task. Its classes reach from the lowest label it has to the newest class."""
-    chosen = np.flatnonzero(~pending.held_out)
-    labels = pending.labels[chosen]
-    train = Samples(pending.images, chosen, labels)
-    classes = range(int(labels.min()), len(pending.order.classes))
-    return Task(base.position.task, classes, train, train.select(slice(0)), None)
-
-
-def _native(settings: Settings) -> Settings:
-    """A learner needs no torch, and its states are the same with and without it."""
-    return settings.model_copy(update={"backend": "native"})
 
 
 def learn_pending(
