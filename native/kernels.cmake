@@ -1,5 +1,6 @@
 # The kernels, compiled once for each instruction set (SPARCL_KERNEL_OBJECTS), and what stands around them without
-# Python (SPARCL_LIBRARY_SOURCES). Shared by the library for C and the tests, so that what is tested is what is shipped.
+# Python (SPARCL_LIBRARY_SOURCES). Shared by the package, the library for C and the tests, so that what is tested is what
+# is shipped. native/dispatch.cpp chooses an instruction set at run time.
 include(${CMAKE_CURRENT_LIST_DIR}/instruction_sets.cmake)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 
