@@ -1,6 +1,6 @@
 """What is remembered: accuracy and forgetting after each task, and the accuracy matrices."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,14 +13,15 @@ from sparcl.report.run_record import KINDS, SNAPSHOTS
 
 
 def section(views: Sequence[RunView]) -> Section:
-    kinds = [kind for kind in KINDS if any(kind in view.run.kinds and view.run.learned_rows(kind) for view in views)]
+    judged = {kind: [view for view in views if kind in _measured_kinds(view)] for kind in KINDS}
+    kinds = [kind for kind in KINDS if judged[kind]]
     if not kinds:
         return Section("accuracy", "Accuracy", "", note("No task has been learned yet."))
-    plots = [_over_tasks(views, kind) for kind in kinds] + [_forgetting(views, kinds[0])]
+    plots = [_mean_accuracy(judged[kind], kind) for kind in kinds] + [_forgetting(judged[kinds[0]], kinds[0])]
     content = [legend(views), grid(*plots), _numbers(views, kinds)]
     columns = "wide" if max(view.run.tasks for view in views) <= 12 else "huge"
     told = "accuracy on each task (column) after learning each task (row)"
-    matrices = {kind: [_matrix(view, kind) for view in views if kind in view.run.kinds] for kind in kinds}
+    matrices = {kind: [_matrix(view, kind) for view in judged[kind]] for kind in kinds}
     if len(views) == 1:
         content.append(element("h3", f"{told[0].upper()}{told[1:]}"))
         content.append(grid(*(drawn for kind in kinds for drawn in matrices[kind]), kind=columns))
@@ -34,34 +35,34 @@ def section(views: Sequence[RunView]) -> Section:
     return Section("accuracy", "Accuracy", lead, join(*content))
 
 
-def _over_tasks(views: Sequence[RunView], kind: str) -> Markup:
-    lines = []
-    for view in views:
-        if kind in view.run.kinds:
-            points = after_each_task(view.run, kind)
-            lines.append(
-                Line(view.name, [task + 1 for task, _, _ in points], [mean for _, mean, _ in points], view.series)
-            )
-    name = KINDS[kind]
-    return plot(
-        LinePlot(f"{name} accuracy", "tasks learned", "mean over these tasks, %", lines, "%", (0, 100), _ticks(views))
-    )
+def _measured_kinds(view: RunView) -> list[str]:
+    """A method that must be told the task has no Class-IL, for example."""
+    return [kind for kind in view.run.kinds if view.run.learned_rows(kind)]
+
+
+def _mean_accuracy(views: Sequence[RunView], kind: str) -> Markup:
+    found = {view: [(task, mean) for task, mean, _ in after_each_task(view.run, kind)] for view in views}
+    return _over_tasks(found, f"{KINDS[kind]} accuracy", "mean over these tasks, %", "%", (0, 100))
 
 
 def _forgetting(views: Sequence[RunView], kind: str) -> Markup:
-    lines = []
-    for view in views:
-        if kind in view.run.kinds:
-            points = after_each_task(view.run, kind)
-            lines.append(
-                Line(view.name, [task + 1 for task, _, _ in points], [lost for _, _, lost in points], view.series)
-            )
-    title = f"Forgetting ({KINDS[kind]})"
-    return plot(LinePlot(title, "tasks learned", "fall from the best, points", lines, "", (0, 10), _ticks(views)))
+    found = {view: [(task, lost) for task, _, lost in after_each_task(view.run, kind)] for view in views}
+    return _over_tasks(found, f"Forgetting ({KINDS[kind]})", "fall from the best, points", "", (0, 10))
 
 
-def _ticks(views: Sequence[RunView]) -> list[tuple[float, str]]:
-    return [(task + 1, str(task + 1)) for task in range(max((view.run.tasks for view in views), default=1))]
+def _over_tasks(
+    found: Mapping[RunView, Sequence[tuple[int, float | None]]],
+    title: str,
+    label: str,
+    unit: str,
+    always: tuple[float, float],
+) -> Markup:
+    lines = [
+        Line(view.name, [task + 1 for task, _ in points], [value for _, value in points], view.series)
+        for view, points in found.items()
+    ]
+    ticks = [(task + 1, str(task + 1)) for task in range(max(view.run.tasks for view in found))]
+    return plot(LinePlot(title, "tasks learned", label, lines, unit, always, ticks))
 
 
 def _numbers(views: Sequence[RunView], kinds: Sequence[str]) -> Markup:
