@@ -18,7 +18,7 @@ ALLOWED = {
     "methods": {"data", "network"},
     "sparsity": {"network", "graph", "methods", "data", "metrics"},
     "learning": {"data", "metrics", "graph", "network", "methods", "sparsity", "tuning"},
-    "device": {"data", "graph", "network", "methods", "sparsity", "learning"},
+    "device": {"data", "graph", "network", "deploy", "methods", "sparsity", "learning"},
     "report": {"learning", "metrics"},
     "bench": {
         "data",

@@ -9,13 +9,15 @@ import typer
 from sparcl.cli.display import progress_bar
 from sparcl.deploy.onnx import write_onnx
 from sparcl.deploy.writer import SUFFIX, Precision, Preprocessing, write_model
+from sparcl.device.model import open_predictor
 from sparcl.errors import SparclError
 from sparcl.learning.learned import Learned, learned_by
 from sparcl.learning.run_directory import RunDirectory
 
-HELP = f"""Write what a run has learned as a model file: small, checked when it is read, ready to predict.
+HELP = f"""Write what a learner or a run has learned as a model file: small, checked when it is read, ready to predict.
 
 \b
+sparcl export shop fruit{SUFFIX}                                              # of a learner in a directory
 sparcl export runs/digits-sparcl-derpp-90-seed0 digits{SUFFIX}
 sparcl export runs/cifar10-sparcl-derpp-95-seed0 cifar{SUFFIX} --precision int8    # a third of the size
 sparcl export runs/digits-derpp-seed0 --onnx digits.onnx                       # dense, for other programs
@@ -26,7 +28,7 @@ that is not finished exports the classes it knows so far.
 
 
 def export(
-    source: Annotated[Path, typer.Argument(help="The directory of a run.")],
+    source: Annotated[Path, typer.Argument(help="The directory of a learner or a run.")],
     out: Annotated[Path | None, typer.Argument(help=f"The file to write (*{SUFFIX}).")] = None,
     precision: Annotated[
         Precision, typer.Option(help="How weights are stored. float32 is exact; int8 has a scale for each output.")
@@ -39,7 +41,8 @@ def export(
     if out is not None and out.suffix == ".onnx":
         raise SparclError(f"For an ONNX file, write: sparcl export {source} --onnx {out}")
     with progress_bar(as_json) as progress:
-        learned = learned_by(RunDirectory.open(source), progress)
+        is_learner = (source / "states").is_dir()
+        learned = _of_learner(source) if is_learner else learned_by(RunDirectory.open(source), progress)
     written = {}
     how = Preprocessing(learned.mean, learned.std)
     if out is not None:
@@ -56,6 +59,12 @@ def export(
 
 
 export.__doc__ = HELP
+
+
+def _of_learner(directory: Path) -> Learned:
+    predictor = open_predictor(directory)
+    about, network = predictor.description, predictor.network
+    return Learned(network.graph, network.parameters, about.classes, about.mean, about.std)
 
 
 def _dense_bytes(learned: Learned) -> int:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-HELP = """Say what pictures show, with the learner's last finished state (also while it learns).
+HELP = """Say what pictures show: with a learner's last finished state (also while it learns), or with a model file.
 
 sparcl predict shop image.jpg
+sparcl predict fruit.sparcl image.jpg            # a file that `sparcl export` has written
 sparcl predict shop new/ more.png --top 3        # all pictures of a folder; the three likeliest classes
 sparcl predict shop image.jpg --json
 
@@ -30,28 +31,28 @@ def predict() -> None:
     parser = argparse.ArgumentParser(
         prog="sparcl predict", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("learner", type=Path, metavar="LEARNER", help="the learner's directory")
+    parser.add_argument("model", type=Path, metavar="LEARNER", help="the learner's directory, or a model file")
     parser.add_argument("pictures", type=Path, nargs="+", metavar="PICTURE", help="picture files, or folders of them")
     parser.add_argument("--top", type=int, default=1, metavar="N", help="show the N likeliest classes (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object a picture, a line each")
     options = parser.parse_args(sys.argv[2:])
     failed = False
-    for line, bad in answers(options.learner, options.pictures, max(1, options.top), options.json):
+    for line, bad in answers(options.model, options.pictures, max(1, options.top), options.json):
         failed |= bad
         print(line, file=sys.stderr if bad else sys.stdout, flush=True)
     if failed:
         sys.exit(1)
 
 
-def answers(learner: Path, pictures: Sequence[Path], top: int, as_json: bool) -> Iterator[tuple[str, bool]]:
+def answers(model: Path, pictures: Sequence[Path], top: int, as_json: bool) -> Iterator[tuple[str, bool]]:
     """A line for each picture, and whether it tells of a failure."""
     import numpy as np
 
-    from sparcl.device.gather import decode_files, listed_files
-    from sparcl.device.model import open_predictor
+    from sparcl.data.pictures import decoded
+    from sparcl.device.gather import listed_files
     from sparcl.errors import SparclError
 
-    predictor = open_predictor(learner)
+    predictor = _open(model)
     files = [file for path in pictures for file in listed_files(path)]
     names = [tree.where(name) for tree, name in files]
     waiting: list[tuple[str, Any]] = []
@@ -68,7 +69,7 @@ def answers(learner: Path, pictures: Sequence[Path], top: int, as_json: bool) ->
                 yield f"{name}: {classes}  ({prediction.milliseconds:.1f} ms)", False
         waiting.clear()
 
-    for name, image in zip(names, decode_files(files, predictor.description.size), strict=True):
+    for name, image in zip(names, decoded(files, predictor.prepare), strict=True):
         if isinstance(image, SparclError):
             yield f"sparcl: {image}", True
             continue
@@ -77,3 +78,13 @@ def answers(learner: Path, pictures: Sequence[Path], top: int, as_json: bool) ->
             yield from predicted()
     if waiting:
         yield from predicted()
+
+
+def _open(model: Path) -> Any:
+    if model.is_file():
+        from sparcl.device.model_file import FilePredictor
+
+        return FilePredictor(model)
+    from sparcl.device.model import open_predictor
+
+    return open_predictor(model)

@@ -23,8 +23,9 @@ from sparcl.device import held_out
 from sparcl.device import settings as learner_settings
 from sparcl.device.base import Base
 from sparcl.device.gather import Gathered, Pictures, decode_files, listed_files, prepare_array
-from sparcl.device.model import Prediction, open_predictor
+from sparcl.device.model import open_predictor
 from sparcl.device.pending import Order, PendingDirectory
+from sparcl.device.prediction import Prediction
 from sparcl.device.session import Listener, Session, learn_pending
 from sparcl.device.settings import LearnerSettings
 from sparcl.device.states import States

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from sparcl import _engine
 from sparcl.data.augmentation import Augmentation
+from sparcl.data.pictures import centre_square
+from sparcl.device.prediction import Prediction, ranked
 from sparcl.device.states import State, States
 from sparcl.errors import SparclError
 from sparcl.graph import MODELS, Graph, build_model
@@ -63,23 +65,6 @@ class Description:
         )
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """The classes of a picture, the likeliest first, with how sure the network is of each; and how long it took."""
-
-    classes: tuple[str, ...]
-    confidences: tuple[float, ...]
-    milliseconds: float
-
-    @property
-    def name(self) -> str:
-        return self.classes[0]
-
-    @property
-    def confidence(self) -> float:
-        return self.confidences[0]
-
-
 class Predictor:
     """The network of a state, ready to predict."""
 
@@ -88,6 +73,7 @@ class Predictor:
         graph = self.description.graph()
         wanted = [name for name in tensors if name.startswith(("parameters.", "statistics.", "index."))]
         self.network = NativeNetwork(graph, load_network(graph, {name: tensors[name] for name in wanted}))
+        self.prepare = centre_square(self.description.size)
         self._normalise = Augmentation(0, False, self.description.mean, self.description.std)
         #: As many pictures as the engine computes at once anyway.
         self.batch = max(1, _engine.lanes())
@@ -98,16 +84,11 @@ class Predictor:
         return np.asarray(self.network.predict(prepared)[:, : len(self.description.classes)], np.float32)
 
     def predict(self, images: NDArray[np.uint8]) -> list[Prediction]:
-        predictions = []
+        predictions: list[Prediction] = []
         for first in range(0, len(images), self.batch):
             start = time.perf_counter()
             logits = self.logits(np.ascontiguousarray(images[first : first + self.batch]))
-            took = 1e3 * (time.perf_counter() - start) / len(logits)
-            shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-            for shares in shifted / shifted.sum(axis=1, keepdims=True):
-                order = np.argsort(-shares, kind="stable")
-                names = tuple(self.description.classes[label] for label in order)
-                predictions.append(Prediction(names, tuple(float(shares[label]) for label in order), took))
+            predictions += ranked(logits, self.description.classes, 1e3 * (time.perf_counter() - start))
         return predictions
 
 

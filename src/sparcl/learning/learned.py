@@ -2,19 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from sparcl.data import Progress, Stream, load_stream
 from sparcl.errors import SparclError
 from sparcl.graph import Graph, build_model
 from sparcl.learning import checkpoints
-from sparcl.learning.checkpoints import Tensors
 from sparcl.learning.position import Position
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.methods import METHODS, Method
 from sparcl.network import Parameters
+from sparcl.network.restoring import load_network
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ def learned_by(directory: RunDirectory, progress: Progress | None = None) -> Lea
     graph = build_model(settings.model, stream.image_shape, stream.classes, settings.width)
     try:
         names = _known_classes(stream, method.learns_all_tasks_at_once, Position.from_json(state["position"]))
-        parameters = _parameters(graph, tensors)
+        parameters = load_network(graph, tensors)
     except (KeyError, ValueError, TypeError, IndexError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SparclError(f"The checkpoint in {directory.path} does not belong to this run ({reason}).") from error
@@ -59,24 +56,3 @@ def _known_classes(stream: Stream, at_once: bool, position: Position) -> Sequenc
     if not begun:
         return ()
     return stream.class_names if at_once else stream.class_names[: stream.tasks[begun - 1].classes.stop]
-
-
-def _parameters(graph: Graph, tensors: Tensors) -> Parameters:
-    parameters = Parameters(graph)
-    prefix = "index."
-    parameters.set_index(
-        {name.removeprefix(prefix): _whole(tensors[name]) for name in tensors if name.startswith(prefix)}
-    )
-    for kind, store in (("parameters", parameters.values), ("statistics", parameters.statistics)):
-        for name in store:
-            tensor = tensors[f"{kind}.{name}"]
-            if tensor.shape != store[name].shape:
-                raise ValueError(f"{name} has the wrong shape")
-            store[name][...] = tensor
-    return parameters
-
-
-def _whole(index: Any) -> Any:
-    if index.dtype != np.int32 or index.ndim != 1:
-        raise ValueError("the positions of a weight have the wrong type")
-    return index

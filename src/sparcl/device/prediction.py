@@ -1,0 +1,36 @@
+"""What a network says about a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The classes of a picture, the likeliest first, with how sure the network is of each; and how long it took."""
+
+    classes: tuple[str, ...]
+    confidences: tuple[float, ...]
+    milliseconds: float
+
+    @property
+    def name(self) -> str:
+        return self.classes[0]
+
+    @property
+    def confidence(self) -> float:
+        return self.confidences[0]
+
+
+def ranked(logits: NDArray[np.float32], classes: Sequence[str], milliseconds: float) -> list[Prediction]:
+    """A prediction for each row of logits, all of which together took so long."""
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    each = milliseconds / len(logits)
+    predictions = []
+    for shares in shifted / shifted.sum(axis=1, keepdims=True):
+        order = np.argsort(-shares, kind="stable")
+        confidences = tuple(float(shares[label]) for label in order)
+        predictions.append(Prediction(tuple(classes[label] for label in order), confidences, each))
+    return predictions
