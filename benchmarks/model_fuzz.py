@@ -6,13 +6,13 @@ says of them: PREFIX.sparcl, PREFIX-*.ppm, PREFIX.classes.
 """
 
 import argparse
+import json
 import subprocess
 from pathlib import Path
 
 import numpy as np
 
-import sparcl
-from sparcl.cli.predict_file import read_picture
+from sparcl.cli.predict import answers
 from sparcl.deploy.writer import Preprocessing, write_model
 from sparcl.graph import build_model
 from sparcl.network import Parameters
@@ -39,14 +39,14 @@ def write_example(prefix: Path) -> None:
     write_model(
         path, graph, parameters, [f"class-{n}" for n in range(10)], Preprocessing((0.5,) * 3, (0.25,) * 3), "float16"
     )
-    model, said = sparcl.load(path), []
+    said: list[str] = []
     for number in range(PICTURES):
         height, width = 17 + 9 * number, 40 - 3 * number
         pixels = generator.integers(0, 256, (height // 4 + 1, width // 4 + 1, 3), np.uint8).repeat(4, 0).repeat(4, 1)
         file = prefix.with_name(f"{prefix.name}-{number}.ppm")
         header = f"P6\n# random blocks\n{width} {height}\n255\n".encode()
         file.write_bytes(header + np.ascontiguousarray(pixels[:height, :width]).tobytes())
-        said.append(model.classes[int(model.predict(read_picture(file, model)).argmax())])
+        said += [json.loads(line)["class"] for line, _ in answers(path, [file], 1, as_json=True)]
     prefix.with_name(prefix.name + ".classes").write_text("".join(f"{name}\n" for name in said))
 
 
