@@ -91,3 +91,12 @@ def locked(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether another process holds the directory just now."""
+    try:
+        with locked(directory):
+            return False
+    except SparclError:
+        return True

@@ -203,6 +203,7 @@ def test_ctrl_c_keeps_the_work_and_predicting_works_meanwhile(tmp_path, photos):
     answer = sparcl("predict", shop, photos.folder / "0" / "00003.png", "--json", "--top", "2")
     with pytest.raises(SparclError, match="Another process is working"):
         learner.learn(photos.of("3"))
+    assert learner.status()["learning"] and not learner.status()["interrupted"]
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT, errors
@@ -214,3 +215,23 @@ def test_ctrl_c_keeps_the_work_and_predicting_works_meanwhile(tmp_path, photos):
     assert "A learn was interrupted" in sparcl("status", shop).stdout
     assert "Dropped the learn" in learner.undo()
     assert state(learner) == before and not (shop / "learning").exists()
+
+
+def test_odd_requests_on_the_command_line(tmp_path, photos):
+    shop, empty = tmp_path / "shop", tmp_path / "empty"
+    small(shop).learn(photos.of("0") | {"ü": photos.folder / "1"})
+    empty.mkdir()
+    for arguments, words in (
+        (("predict", shop, empty), "there are no pictures"),
+        (("predict", shop, empty, "--top", "0"), "at least 1"),
+        (("learn", shop, "pear="), "is not a folder"),
+        (("export", shop, shop / "states" / "0000000001.safetensors"), "does not end with .sparcl"),
+    ):
+        finished = sparcl(*arguments)
+        assert finished.returncode and words in finished.stderr and "Traceback" not in finished.stderr
+    ascii_only = sparcl("status", shop, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert ascii_only.returncode == 0 and "\\xfc" in ascii_only.stdout
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "sparcl.cli.main", "status", shop]
+        finished = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert finished.returncode == 1 and finished.stderr.count("\n") == 1 and "No space left" in finished.stderr

@@ -65,6 +65,8 @@ def test_the_base_may_be_a_file_beside_the_sweep(tmp_path):
         ('base = "digits/er"\n[grid]\nepoch = [3]', "did you mean 'epochs'"),
         ('base = "digits/er"\n[grid]\nepochs = [0]', "epochs = 0 is wrong"),
         ('base = "digits/er"\nseeds = 1000\n[grid]\nepochs = [' + "1," * 11 + "]", "11000 trials"),
+        ('base = "digits/er"\n[grid]\nseed = [1, 2]', "seeds of its own"),
+        ('base = "digits/er"\nsettings.seed = 7', "seeds of its own"),
         ("base = ", "not a valid TOML file"),
         ('base = "gone.toml"', "could not be read"),
     ],

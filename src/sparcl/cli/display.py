@@ -80,8 +80,8 @@ def bar_with_time_left(quiet: bool) -> Progress:
         TaskProgressColumn(),
         TextColumn("{task.fields[loss]}"),
         TimeElapsedColumn(),
-        TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("left"),
         console=console,
         disable=quiet or not console.is_terminal,  # a log file wants lines, not a bar
     )

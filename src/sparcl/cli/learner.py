@@ -1,5 +1,6 @@
 """`sparcl new`, `learn`, `status`, `undo`: the learner that lives in a directory. `predict` is in its own module."""
 
+import contextlib
 import json
 import shlex
 import sys
@@ -12,6 +13,7 @@ from rich.console import Console
 from sparcl.cli.display import bar_with_time_left, progress_bar
 from sparcl.cli.run import ChangeOption
 from sparcl.cli.status import show_status
+from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
 from sparcl.device.judgement import Judgement
 from sparcl.device.learner import Learned, Learner
@@ -100,10 +102,9 @@ def learn(
                 learned = learner.resume(display)
             else:
                 classes = _classes(folders or [])
-                with progress_bar(silent) as progress:
-                    learned = learner.learn(
-                        classes, minutes=minutes, epochs=epochs, listener=display, progress=progress
-                    )
+                learned = learner.learn(
+                    classes, minutes=minutes, epochs=epochs, listener=display, progress=display.reading()
+                )
         except Stopped:
             display.close()
             print(_stopped(learner, directory), file=sys.stderr)
@@ -139,11 +140,17 @@ learn.__doc__ = LEARN_HELP
 
 
 class LearnDisplay:
-    """A progress bar with the time left. Quiet: nothing."""
+    """One progress bar for reading pictures, then one with the time left. In a log file: a line an epoch."""
 
     def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
         self._bar = bar_with_time_left(quiet)
         self._task: Any = None
+        self._reading = contextlib.ExitStack()
+        self._epoch = 0
+
+    def reading(self) -> Progress:
+        return self._reading.enter_context(progress_bar(self._quiet))
 
     def __enter__(self) -> "LearnDisplay":
         return self
@@ -152,18 +159,23 @@ class LearnDisplay:
         self.close()
 
     def close(self) -> None:
+        self._reading.close()
         self._bar.stop()
 
     def noted(self, text: str) -> None:
         self._bar.console.print(text, highlight=False, markup=False)
 
     def started(self, total_steps: int, done_steps: int) -> None:
+        self._reading.close()
         self._bar.start()
         self._task = self._bar.add_task("learning", total=total_steps, completed=done_steps, loss="")
 
     def stepped(self, epoch: int, epochs: int, step: int, total_steps: int, loss: float) -> None:
         place = f"epoch {epoch + 1}/{epochs}"
         self._bar.update(self._task, description=place, completed=step, total=total_steps, loss=f"loss {loss:.3f}")
+        if epoch != self._epoch and self._bar.disable and not self._quiet:
+            self._bar.console.print(f"{place}, loss {loss:.3f}", highlight=False)
+        self._epoch = epoch
 
 
 def _classes(folders: list[str]) -> dict[str, str | Path]:
@@ -173,8 +185,8 @@ def _classes(folders: list[str]) -> dict[str, str | Path]:
         name, equals, path = given.partition("=")
         if not equals or Path(given).exists():
             name, path = Path(given).resolve().name, given
-        if not Path(path).is_dir():
-            raise SparclError(f"{path} is not a folder. Give a folder of pictures for each class.")
+        if not path or not Path(path).is_dir():
+            raise SparclError(f"{path or given} is not a folder. Give a folder of pictures for each class.")
         classes.setdefault(name, []).append(path)
     return {name: paths[0] if len(paths) == 1 else paths for name, paths in classes.items()}
 

@@ -1,10 +1,14 @@
 """The entry point of the `sparcl` command: turns every expected end into one line and an exit code."""
 
+import io
 import os
 import sys
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what it has no letters for is written as \\xfc, and stops nothing
+            stream.reconfigure(errors="backslashreplace")
     try:
         # Imported here, so that Ctrl-C while the program loads is as quiet as later.
         from sparcl.errors import SparclError
@@ -16,7 +20,10 @@ def main() -> None:
                 from sparcl.cli.app import app as start
 
             choose_instruction_set()
-            start()
+            try:
+                start()
+            finally:
+                sys.stdout.flush()  # here, where a full disk is still noticed
         except SparclError as error:
             fail(str(error))
         except MemoryError:
@@ -25,8 +32,16 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         # The reader of our output (head, less) has gone, which is no error; nothing more can be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_output()
         sys.exit(0)
+    except OSError as error:
+        _close_output()
+        fail(f"Something could not be read or written: {error.strerror or error}. What was saved before is kept.")
+
+
+def _close_output() -> None:
+    """So that Python does not try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def choose_instruction_set() -> None:

@@ -36,8 +36,10 @@ def predict() -> None:
     parser.add_argument("--top", type=int, default=1, metavar="N", help="show the N likeliest classes (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object a picture, a line each")
     options = parser.parse_args(sys.argv[2:])
+    if options.top < 1:
+        parser.error("--top must be at least 1")
     failed = False
-    for line, bad in answers(options.model, options.pictures, max(1, options.top), options.json):
+    for line, bad in answers(options.model, options.pictures, options.top, options.json):
         failed |= bad
         print(line, file=sys.stderr if bad else sys.stdout, flush=True)
     if failed:
@@ -54,7 +56,9 @@ def answers(model: Path, pictures: Sequence[Path], top: int, as_json: bool) -> I
 
     predictor = _open(model)
     files = [file for path in pictures for file in listed_files(path)]
-    names = [tree.where(name) for tree, name in files]
+    if not files:
+        raise SparclError(f"{', '.join(map(str, pictures))}: there are no pictures.")
+    names = [str(tree.location / name) if as_json else tree.where(name) for tree, name in files]
     waiting: list[tuple[str, Any]] = []
 
     def predicted() -> Iterator[tuple[str, bool]]:

@@ -29,6 +29,8 @@ def show_status(found: dict[str, Any]) -> None:
         _show_history(found)
     else:
         console.print(f"Nothing is learned yet. Begin with: sparcl learn {found['directory']} FOLDER FOLDER")
+    if found["learning"]:
+        console.print("A learn is going on; what it learns is not in these numbers yet.")
     if found["interrupted"]:
         console.print(
             f"A learn was interrupted. Go on: sparcl learn {found['directory']} --resume; "

@@ -72,6 +72,8 @@ def sweep(
     if search:
         _search(planned, on, root, (jobs, threads, address, memory), plugin or [], quiet or as_json, as_json)
         return
+    if planned.file.search is not None and not planned.file.grid:
+        raise SparclError(f"{file} describes a search: add --search --on ray.")
     estimates = Estimates(root, threads)
     trials = [weighted(trial, estimates.flops(trial.settings)) for trial in planned.trials()]
     if dry_run:

@@ -28,7 +28,8 @@ def watch(
 ) -> None:
     if not directory.is_dir():
         raise SparclError(f"{directory} is not a directory. Name a run, or the directory of your runs (often: runs).")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
+    for number in (signal.SIGINT, signal.SIGTERM):  # also SIGINT: a shell switches it off for jobs in the background
+        signal.signal(number, signal.default_int_handler)
     with Server(LiveRuns(directory), port) as server:
         print(f"Watching {directory} at {server.url} (Ctrl-C ends)", flush=True)
         if browser:

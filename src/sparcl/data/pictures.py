@@ -27,6 +27,7 @@ MOST_THREADS = 4
 # Pillow logs some kinds of damage; our one line says it, and a log line of its own would only be noise beside it.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
 
+MOST_MEGAPIXELS = (Image.MAX_IMAGE_PIXELS or 0) // 1_000_000
 Prepare = Callable[[Image.Image], Image.Image]
 """Turns an opened picture into one that has the wanted size."""
 
@@ -86,7 +87,9 @@ def decode_picture(content: bytes, where: str, prepare: Prepare) -> NDArray[np.u
     except SparclError as error:
         raise SparclError(f"{where} {error}") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise SparclError(f"{where} has too many pixels to be decoded safely. Remove it.") from error
+        raise SparclError(
+            f"{where} has too many pixels to be decoded safely, more than {MOST_MEGAPIXELS} million. Make it smaller."
+        ) from error
     except Exception as error:
         # A damaged picture can make a decoder raise anything at all; whatever it is, the picture is unreadable.
         raise SparclError(

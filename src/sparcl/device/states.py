@@ -130,6 +130,8 @@ def _seal(content: State) -> int:
 
 def damaged(path: Path, error: Exception) -> SparclError:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return SparclError(
-        f"{path} is damaged ({reason}). `sparcl undo {path.parent.parent}` goes back to the state before it."
-    )
+    before = int(path.stem) - 1
+    advice = f"`sparcl undo {path.parent.parent}` goes back to the state before it."
+    if before and not path_of(path.parent, before).exists():
+        advice = "No older state is kept: the learner must be made anew."
+    return SparclError(f"{path} is damaged ({reason}). {advice}")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparcl.device.base import Base
+from sparcl.files import is_locked
 from sparcl.sparsity.layers import sparse_layers
 
 if TYPE_CHECKING:
@@ -17,11 +18,14 @@ def describe(learner: "Learner") -> dict[str, Any]:
     labels = base.tensors.get("method.buffer.labels", np.zeros(0, np.int64))
     held_labels = base.held_out[1] if base.number else np.zeros(0, np.int64)
     network = _network(learner, base)
+    pending = learner.pending.exists() and learner.pending.order().base == base.number
+    going_on = is_locked(learner.directory)
     return {
         "directory": str(learner.directory),
         "learns": base.number,
         "can_undo": base.number == 1 or base.number - 1 in states.numbers(),
-        "interrupted": learner.pending.exists() and learner.pending.order().base == base.number,
+        "learning": pending and going_on,
+        "interrupted": pending and not going_on,
         "classes": [
             {"name": name, "kept": int((labels == label).sum()), "held_out": int((held_labels == label).sum())}
             for label, name in enumerate(base.classes)

@@ -110,6 +110,8 @@ def trials(
     for part in (experiment.settings, experiment.protocols.get(protocol, {}), row.settings, {"protocol": protocol}):
         values = settings.merge(values, part)
     values = settings.with_changes(values, changes)
+    if "seed" in values:
+        raise SparclError("The seeds of an experiment are set with --seeds, not as a setting.")
     chosen = settings.resolve({**values, "seed": 0})
     seeded = [chosen.model_copy(update={"seed": seed}) for seed in seeds]
     return [Trial(f"{row.label}, {group.dataset}, seed {one.seed}", one) for one in seeded]

@@ -86,6 +86,8 @@ class Sweep:
 
     def trials_at(self, point: Mapping[str, Any], **extra: Any) -> Iterator[Trial]:
         """One point of the grid, or of a search: a trial for each seed."""
+        if "seed" in point or "seed" in self.file.settings:
+            raise SparclError('A sweep has seeds of its own: write seeds = [1, 2] instead of setting "seed".')
         for seed in self.seeds:
             values = self._base
             for name, value in point.items():

@@ -13,7 +13,10 @@ class Stoppable(Protocol):
 
 @contextmanager
 def stopping_on_signals(learning: Stoppable) -> Iterator[list[int]]:
-    """The first Ctrl-C or SIGTERM saves and stops; a second one ends the program at once. Yields what was received."""
+    """The first Ctrl-C, SIGTERM or closed terminal saves and stops; a second one ends the program at once.
+
+    Yields what was received.
+    """
     received: list[int] = []
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -21,7 +24,10 @@ def stopping_on_signals(learning: Stoppable) -> Iterator[list[int]]:
         received.append(number)
         learning.request_stop()
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # under nohup a closed terminal is no reason to stop
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, on_signal) for number in numbers}
     try:
         yield received
     finally:
