@@ -6,12 +6,12 @@ The options of a class are its annotated attributes and those of its bases, with
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, get_origin, get_type_hints
 
-from pydantic import Field
+from sparcl.checked import Bounds
 
-Share = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Bounds(ge=0, lt=1)]
+Positive = Annotated[float, Bounds(gt=0)]
+NotNegative = Annotated[float, Bounds(ge=0)]
+AtLeastOne = Annotated[int, Bounds(ge=1)]
 
 
 def declared_options(owner: type) -> dict[str, tuple[Any, Any]]:

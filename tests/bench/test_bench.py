@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sparcl import _engine
-from sparcl.bench import dense, memory_child, native_side
+from sparcl.bench import dense, memory_child, native_side, onnx_side, tables
 from sparcl.bench.growth import Base, Ranges
 from sparcl.bench.layers import measure_layers, totals
 from sparcl.bench.memory import Job
@@ -130,6 +130,24 @@ def test_without_torch_only_our_side_is_measured(monkeypatch):
     assert row.native_ms > 0
     assert row.dense_ms is row.speedup is row.dense_variant is row.dense_bf16_ms is None
     assert "needs PyTorch" in notes[0]
+
+
+def test_onnxruntime_is_measured_beside_pytorch_and_predicts_only():
+    pytest.importorskip("onnxruntime")
+    (row,) = measure("infer", TINY, [0.9], Protocol(1, 1, compiled=False), ignore, ignore)
+    assert row.onnxruntime_ms > 0
+    assert row.dense_variant in ("contiguous", "channels_last", "frozen")
+    assert "onnxruntime ms" in tables.versus([row])
+    (row,) = measure("train", TINY, [0.9], Protocol(1, 1, compiled=False), ignore, ignore)
+    assert row.onnxruntime_ms is None
+    assert "onnxruntime" not in tables.versus([row])
+
+
+def test_onnxruntime_computes_the_same_dense_network():
+    pytest.importorskip("onnxruntime")
+    net = native_side.network(TINY, 0.0)
+    (logits,) = onnx_side.prediction(TINY, 1)()
+    np.testing.assert_allclose(logits, net.predict(TINY.images()), rtol=1e-3, atol=1e-4)
 
 
 def test_a_batch_of_one_image_with_maps_of_one_pixel_is_refused():

@@ -1,5 +1,6 @@
 """The command line, run as a user runs it."""
 
+import importlib.metadata
 import json
 import os
 import resource
@@ -53,6 +54,19 @@ def test_a_run_directory_holds_what_the_readme_says(finished_run):
     assert result["class_il"]["rows"][1] == events[-1]["class_il"]
     costs = json.loads((finished_run / "costs.json").read_text())
     assert set(costs["seconds"]) == {"train", "evaluate", "checkpoint"}
+
+
+def test_a_learner_and_a_run_are_not_taken_for_each_other(finished_run, tmp_path):
+    shop = tmp_path / "shop"
+    assert sparcl("new", shop, "--image-size", "8", "--model", "convnet").returncode == 0
+    for command in (("report", shop), ("metrics", shop), ("inspect", shop), ("cost", shop), ("run", "--resume", shop)):
+        assert refused(sparcl(*command), "is a learner, not a run", "sparcl status")
+    for command in (("status", finished_run), ("undo", finished_run), ("predict", finished_run, shop)):
+        assert refused(sparcl(*command), "is a run, not a learner", "sparcl export")
+
+
+def test_the_version_is_that_of_the_package():
+    assert sparcl("--version").stdout == f"sparcl {importlib.metadata.version('sparcl-edge')}\n"
 
 
 def test_a_finished_run_is_not_run_again(finished_run):

@@ -84,7 +84,7 @@ WITHOUT_ANYTHING = """
 import sys, builtins
 real = builtins.__import__
 def guarded(name, *rest, **more):
-    if name.split(".")[0] in ("PIL", "rich", "safetensors", "torch", "pydantic", "typer"):
+    if name.split(".")[0] in ("PIL", "rich", "safetensors", "torch", "typer"):
         raise ImportError(f"{name} must not be needed")
     return real(name, *rest, **more)
 builtins.__import__ = guarded

@@ -1,5 +1,6 @@
 """Pictures as they come: every common kind is read, everything else is skipped with its reason."""
 
+import shutil
 import struct
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import zlib
 import numpy as np
 import pytest
 from PIL import Image
-from small import small, sparcl
+from small import Photos, small, sparcl
 
 from sparcl.device.gather import Gathered
 
@@ -61,6 +62,39 @@ def test_every_common_kind_is_read_and_looks_the_same(odd):
             assert image[:, :3].mean() > 190 and image[:, 5:].mean() < 30, place
 
 
+def test_the_same_picture_in_two_classes_is_said(tmp_path, digits):
+    (tmp_path / "photos").mkdir()
+    photos = Photos(tmp_path / "photos", digits)
+    for number in (3, 5):
+        name = f"{number:05d}.png"
+        shutil.copy(photos.folder / "1" / name, photos.folder / "0" / f"copy-{name}")
+    shutil.copy(photos.folder / "2" / "00001.png", photos.folder / "2" / "again.png")  # of no harm
+    learner = small(tmp_path / "shop")
+    shown = sparcl("learn", learner.directory, *photos.of("0", "1", "2").values())
+    assert shown.returncode == 0, shown.stderr
+    said = [line for line in (shown.stdout + shown.stderr).splitlines() if "given as" in line]
+    assert said == ["2 pictures given as '0' and as '1': only one can be right."]
+
+
+def test_a_long_list_of_skipped_files_is_cut(tmp_path, digits):
+    (tmp_path / "photos").mkdir()
+    photos = Photos(tmp_path / "photos", digits)
+    for number in range(30):
+        (photos.folder / "0" / f"{number}.txt").write_text("not a picture")
+    learner = small(tmp_path / "shop")
+    shown = sparcl("learn", learner.directory, *photos.of("0", "1").values())
+    lines = [line for line in shown.stdout.splitlines() if line.startswith("skipped")]
+    assert len(lines) == 11 and "20 more" in lines[-1]
+
+
+def test_a_buffer_that_holds_no_pictures_is_refused(tmp_path):
+    refused = sparcl("new", tmp_path / "shop", "--buffer", "0.001MB", "--image-size", "64")
+    assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
+    assert "holds no two pictures of 64x64" in refused.stderr and not (tmp_path / "shop").exists()
+    least = refused.stderr.split("give it ")[1].split(" MB")[0]
+    assert sparcl("new", tmp_path / "shop", "--buffer", f"{least}MB", "--image-size", "64").returncode == 0
+
+
 def test_what_cannot_be_read_is_skipped_and_named(tmp_path, odd):
     (odd / "n_cut.jpg").write_bytes((odd / "a.jpg").read_bytes()[:300])
     (odd / "o_text.txt").write_text("not a picture")
@@ -95,7 +129,7 @@ def test_predict_loads_only_what_it_needs(tmp_path, photos):
     name, _, answer = finished.stdout.partition(": ")
     assert name == str(picture) and answer.split()[0] in ("0", "1") and answer.endswith("ms)\n")
     loaded = set(finished.stderr.split("LOADED")[1].split())
-    unwanted = {"torch", "pydantic", "typer", "click", "rich", "matplotlib", "hypothesis", "asyncio", "http", "ssl"}
+    unwanted = {"torch", "typer", "click", "rich", "matplotlib", "hypothesis", "asyncio", "http", "ssl"}
     assert not loaded & unwanted
     rooms = {name.split(".")[1] for name in loaded if name.startswith("sparcl.")}
     assert not rooms & {"methods", "sparsity", "report", "bench", "tuning", "metrics"}

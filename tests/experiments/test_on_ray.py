@@ -131,7 +131,7 @@ def test_a_search_is_judged_by_validation_images(tmp_path):
         stored = RunDirectory(path).settings()
         assert (stored.evaluation.split, stored.data.validation) == ("validation", 0.2)
         assert {
-            "method.learning_rate": stored.method.hyperparameters()["learning_rate"],
+            "method.learning_rate": stored.method.options["learning_rate"],
             "buffer_size": stored.buffer_size,
         } in [one["point"] for one in found]
     assert all(0.01 <= one["point"]["method.learning_rate"] <= 0.3 for one in found)

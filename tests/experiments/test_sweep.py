@@ -32,7 +32,7 @@ def sweep(tmp_path, text):
 def test_a_grid_is_every_combination_with_every_seed(tmp_path):
     made = sweep(tmp_path, GRID).trials()
     found = [
-        (one.method.hyperparameters()["alpha"], one.sparsifier.name, one.sparsity, one.seed)
+        (one.method.options["alpha"], one.sparsifier.name, one.sparsity, one.seed)
         for one in (trial.settings for trial in made)
     ]
     assert found == list(itertools.product([0.1, 0.2, 0.5], ["snip", "rigl"], [0.5, 0.9], [3, 5]))
@@ -86,4 +86,4 @@ def test_the_files_of_the_page_are_sweeps(tmp_path):
     assert plan is not None and plan.trials == 20
     middle = {name: wish[0] if isinstance(wish, list) else wish["low"] for name, wish in flattened(plan.space).items()}
     [trial] = wanted.trials_at(middle)
-    assert trial.settings.sparsifier.hyperparameters()["cutoff"] == 2
+    assert trial.settings.sparsifier.options["cutoff"] == 2

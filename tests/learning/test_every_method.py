@@ -35,7 +35,7 @@ SMALL = [  # 12 steps a task
 
 def trainer_of(preset, path, *changes, listener=None):
     settings = resolve(with_changes(from_preset(preset), changes))
-    stream = load_stream(settings.dataset, order_seed=settings.seed, **settings.data.model_dump())
+    stream = load_stream(settings.dataset, order_seed=settings.seed, **vars(settings.data))
     directory = RunDirectory(path) if path.exists() else RunDirectory.create(path, settings, {})
     return Trainer(settings, stream, directory, listener or Nobody())
 
@@ -168,7 +168,7 @@ def test_every_method_has_its_presets(dataset, name):
 
 def test_hyperparameters_are_those_of_the_table():
     def tuned(preset, *changes):
-        return resolve(with_changes(from_preset(preset), changes)).method.hyperparameters()
+        return resolve(with_changes(from_preset(preset), changes)).method.options
 
     def has(preset, *changes, **expected):
         return tuned(preset, *changes).items() >= expected.items()
@@ -189,7 +189,7 @@ def test_hyperparameters_are_those_of_the_table():
 
 def test_the_official_preset_leaves_the_weights_of_other_methods_alone():
     official = resolve(with_changes(from_preset("cifar10/sparcl-lwf-90"), ["sparsifier.preset=official"]))
-    assert official.method.hyperparameters()["alpha"] == 3
+    assert official.method.options["alpha"] == 3
 
 
 @pytest.mark.parametrize("name", ["er", "ewc", "agem", "fdr", "sparcl-derpp-75", "joint"])

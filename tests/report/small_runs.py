@@ -20,7 +20,7 @@ class Nobody:
 def small_run(path: Path, preset: str, *changes: str, listener=None) -> Path:
     values = settings.with_changes(settings.from_preset(preset), [*SMALL, *changes])
     chosen = settings.resolve(values)
-    stream = load_stream(chosen.dataset, order_seed=chosen.seed, **chosen.data.model_dump())
+    stream = load_stream(chosen.dataset, order_seed=chosen.seed, **vars(chosen.data))
     trainer = Trainer(chosen, stream, RunDirectory(path), listener or Nobody())
     RunDirectory.create(path, trainer.settings, environment.describe())
     trainer.run()

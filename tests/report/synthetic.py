@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
+from sparcl.checked import plain
 from sparcl.learning import settings
 from sparcl.metrics import AccuracyMatrix
 
@@ -63,7 +64,7 @@ def write_run(
     result = {kind: {**matrix.summary(), **matrix.to_json()} for kind, matrix in matrices.items()}
     costs = {"seconds": {"train": 86_400.0, "evaluate": 900.0}, "peak_memory_mb": 812.0, "steps": 1000}
     contents = {
-        "settings.json": chosen.model_dump(mode="json"),
+        "settings.json": plain(chosen),
         "environment.json": {"sparcl": "0", "processor": "invented"},
         "stream.json": stream,
         "result.json": result,

@@ -49,9 +49,10 @@ def ratio(value: float | None) -> str:
 
 
 def versus(rows: Sequence[Row]) -> str:
-    headings = ("images", "batch", "sparsity", "ours ms", "dense fp32 ms", "variant", "ratio", "dense bf16 ms")
+    headings = ["images", "batch", "sparsity", "ours ms", "dense fp32 ms", "variant", "ratio", "dense bf16 ms"]
+    onnxruntime = any(row.onnxruntime_ms for row in rows)
     return table(
-        headings,
+        headings + ["onnxruntime ms"] * onnxruntime,
         [
             (
                 f"{row.image_size}x{row.image_size}",
@@ -62,6 +63,7 @@ def versus(rows: Sequence[Row]) -> str:
                 row.dense_variant or "-",
                 ratio(row.speedup),
                 milliseconds(row.dense_bf16_ms, row.dense_bf16_spread),
+                *[milliseconds(row.onnxruntime_ms, row.onnxruntime_spread)] * onnxruntime,
             )
             for row in rows
         ],

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from sparcl import _engine
-from sparcl.bench import dense, native_side
+from sparcl.bench import dense, native_side, onnx_side
 from sparcl.bench.timing import Progress, Step, Times, interleaved, without_the_slow
 from sparcl.bench.workload import Workload
 from sparcl.learning.tuning import summary
@@ -13,6 +13,7 @@ from sparcl.network.native import NativeNetwork
 
 Kind = Literal["train", "infer"]
 Spread = tuple[float, float]
+BESIDE = (dense.BF16, onnx_side.NAME)  # shown, but not what the ratio is to
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Row:
     speedup: float | None = None
     dense_bf16_ms: float | None = None
     dense_bf16_spread: Spread | None = None
+    onnxruntime_ms: float | None = None  # dense float32, shown beside PyTorch; only predicts
+    onnxruntime_spread: Spread | None = None
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -67,7 +70,7 @@ def measure(
     steps = {str(sparsity): make(net, work) for sparsity, net in networks.items()}
     contenders = _contenders(kind, work, protocol, note, progress)
     measured = interleaved({**steps, **contenders}, protocol.rounds, progress, str(work))
-    fp32 = {name: times for name, times in measured.items() if name in contenders and name != dense.BF16}
+    fp32 = {name: times for name, times in measured.items() if name in contenders and name not in BESIDE}
     fastest = min(fp32, key=lambda name: fp32[name].median_ms) if fp32 else None
     return [_row(work, protocol, sparsity, measured[str(sparsity)], fastest, measured) for sparsity in sparsities]
 
@@ -92,7 +95,7 @@ def _tune(
 def _contenders(
     kind: Kind, work: Workload, protocol: Protocol, note: Callable[[str], None], progress: Progress
 ) -> dict[str, Step]:
-    """The dense variants that may be the fastest, and bf16."""
+    """The dense variants that may be the fastest, and those that are shown beside them."""
     if not dense.available():
         note(dense.NEEDS_TORCH)
         return {}
@@ -102,16 +105,20 @@ def _contenders(
     progress(f"{work}: preparing PyTorch" + (" (compiling takes a minute)" if protocol.compiled else ""), 0, 0)
     make = dense.training_steps if kind == "train" else dense.prediction_steps
     variants = make(work, protocol.compiled, note)
-    in_bf16 = {name: variants.pop(name) for name in (dense.BF16,) if name in variants}
+    beside = {name: variants.pop(name) for name in BESIDE if name in variants}
     kept = without_the_slow(variants, progress, f"{work}: which dense variant is fastest")
-    return {name: variants[name] for name in kept} | in_bf16
+    if kind == "infer" and onnx_side.available():
+        beside[onnx_side.NAME] = onnx_side.prediction(work, protocol.threads)
+    elif kind == "infer":
+        note(onnx_side.NEEDS_ONNX)
+    return {name: variants[name] for name in kept} | beside
 
 
 def _row(
     work: Workload, protocol: Protocol, sparsity: float, ours: Times, fastest: str | None, measured: dict[str, Times]
 ) -> Row:
     theirs = measured[fastest] if fastest is not None else None
-    bf16 = measured.get(dense.BF16)
+    bf16, onnxruntime = (measured.get(name) for name in BESIDE)
     return Row(
         model=work.model,
         width=work.width,
@@ -127,4 +134,6 @@ def _row(
         speedup=theirs.median_ms / ours.median_ms if theirs else None,
         dense_bf16_ms=bf16.median_ms if bf16 else None,
         dense_bf16_spread=bf16.spread_ms if bf16 else None,
+        onnxruntime_ms=onnxruntime.median_ms if onnxruntime else None,
+        onnxruntime_spread=onnxruntime.spread_ms if onnxruntime else None,
     )

@@ -1,7 +1,10 @@
 """The sub-commands, put together."""
 
+from typing import Annotated
+
 import typer
 
+import sparcl
 from sparcl.cli import (
     bench,
     compare,
@@ -33,6 +36,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"sparcl {sparcl.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _of_all_commands(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None: ...
+
+
 app.command(name="new", rich_help_panel=LEARNER)(learner.new)
 app.command(name="learn", rich_help_panel=LEARNER)(learner.learn)
 app.command(name="predict", rich_help_panel=LEARNER, **predict.OWN_OPTIONS)(predict.predict)

@@ -101,7 +101,7 @@ def infer(
     """Time predictions.
 
     Ours at each sparsity against PyTorch's fastest in float32: contiguous, channels_last, frozen (traced and optimised
-    for inference) or with torch.compile. bf16 is measured too, but does not count.
+    for inference) or with torch.compile. bf16 and onnxruntime (if there) are measured too, but do not count.
 
     \b
     sparcl bench infer                                  # one image, and 32 at once

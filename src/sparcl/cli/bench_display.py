@@ -26,8 +26,9 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
 
 def print_versus(rows: Sequence[Row], what: str) -> None:
     title = f"{what}: {rows[0].model} of width {rows[0].width}, milliseconds (quartiles)"
-    right = ("images", "batch", "sparsity", "ours", "dense fp32", "variant", "ratio", "dense bf16")
-    table = _table(title, (), right)
+    right = ["images", "batch", "sparsity", "ours", "dense fp32", "variant", "ratio", "dense bf16"]
+    onnxruntime = any(row.onnxruntime_ms for row in rows)
+    table = _table(title, (), right + ["onnxruntime"] * onnxruntime)
     for row in rows:
         table.add_row(
             f"{row.image_size}x{row.image_size}",
@@ -38,6 +39,7 @@ def print_versus(rows: Sequence[Row], what: str) -> None:
             row.dense_variant or "-",
             ratio(row.speedup),
             milliseconds(row.dense_bf16_ms, row.dense_bf16_spread),
+            *[milliseconds(row.onnxruntime_ms, row.onnxruntime_spread)] * onnxruntime,
         )
     print_table(table)
 

@@ -10,9 +10,9 @@ import typer
 from rich import box
 from rich.table import Table
 
+from sparcl.checked import plain
 from sparcl.cli.display import print_table
 from sparcl.errors import SparclError
-from sparcl.learning.run_directory import RunDirectory
 from sparcl.report import comparison
 
 HELP = """Compare finished runs. Runs that differ only in their seed become one row: mean ± standard deviation.
@@ -31,17 +31,12 @@ def compare(
 ) -> None:
     if (into is None) != (section is None):
         raise SparclError("--into and --section belong together.")
-    rows = comparison.compare(
-        [RunDirectory(path) for path in runs], note=lambda line: print(f"sparcl: {line}", file=sys.stderr)
-    )
+    rows = comparison.compare(runs, note=lambda line: print(f"sparcl: {line}", file=sys.stderr))
     if into is not None and section is not None:
         command = shlex.join(["sparcl", *sys.argv[1:]])
         comparison.replace_section(into, section, comparison.markdown(rows, command))
     if as_json:
-        named = [
-            {"name": row.name, "settings": row.settings.model_dump(mode="json"), "seeds": row.seeds, **row.cells}
-            for row in rows
-        ]
+        named = [{"name": row.name, "settings": plain(row.settings), "seeds": row.seeds, **row.cells} for row in rows]
         print(json.dumps(named))
     else:
         print_rows(rows)

@@ -55,7 +55,7 @@ def cost(
             _print_cells(cells)
         return
     if (Path(preset) / "settings.json").is_file():
-        _print_run(RunDirectory(Path(preset)), as_json)
+        _print_run(RunDirectory.open(Path(preset)), as_json)
         return
     chosen = chosen_settings(preset, protocol, change, plugin=None)
     with progress_bar() as progress:

@@ -46,7 +46,7 @@ def inspect(
     if batch is not None:
         raise SparclError("--batch belongs to --plan, for example: sparcl inspect --plan digits/sparcl-derpp-90.")
     if (Path(model) / "settings.json").is_file():
-        _print_run(RunDirectory(Path(model)), as_json)
+        _print_run(RunDirectory.open(Path(model)), as_json)
         return
     try:
         graph = build_model(model, (channels, image_size, image_size), classes, width)

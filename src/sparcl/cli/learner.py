@@ -21,9 +21,12 @@ from sparcl.errors import SparclError
 from sparcl.learning.loop import Stopped
 from sparcl.learning.settings import merge, with_changes
 from sparcl.learning.stopping import stopping_on_signals
+from sparcl.wording import counted
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="LEARNER", help="The learner's directory.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+
+MOST_SKIPPED = 10  # lines
 
 NEW_HELP = """Make an empty learner: a directory that learns classes from folders of pictures.
 
@@ -202,17 +205,19 @@ def _stopped(learner: Learner, directory: Path) -> str:
 
 def _show(learned: Learned) -> None:
     entry, console = learned.entry, Console(highlight=False, markup=False, soft_wrap=True)
-    for line in learned.skipped:
+    for line in learned.skipped[:MOST_SKIPPED]:
         console.print(f"skipped: {line}")
-    pictures = ", ".join(f"{name} ({count} pictures)" for name, count in entry["pictures"].items())
-    console.print(f"Learned {pictures} in {entry['seconds']:.0f} s, {entry['epochs']} epochs.")
+    if len(learned.skipped) > MOST_SKIPPED:
+        console.print(f"skipped: {len(learned.skipped) - MOST_SKIPPED:,} more (--json lists all)")
+    pictures = ", ".join(f"{name} ({counted(count, 'picture')})" for name, count in entry["pictures"].items())
+    console.print(f"Learned {pictures} in {entry['seconds']:.0f} s, {counted(entry['epochs'], 'epoch')}.")
     after = Judgement.from_json(entry["after"])
     before = Judgement.from_json(entry["before"]) if entry["before"] else None
     if after.accuracy is None:
         console.print("No pictures were held out, so how good it is cannot be said.")
         return
     known = sum(count for _, count in after.held_out.values())
-    console.print(f"Accuracy on {known} pictures it was not trained on: {after.accuracy:.1f}%.")
+    console.print(f"Accuracy on {counted(known, 'picture')} it was not trained on: {after.accuracy:.1f}%.")
     if before is not None and before.accuracy is not None:
         same = after.of(list(before.held_out)).accuracy
         console.print(f"On the classes known before: {before.accuracy:.1f}% before, {same:.1f}% now.")

@@ -51,7 +51,7 @@ def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
 
 
 def _sparse_layers(chosen: Settings, graph: Graph) -> list[Layer]:
-    options = chosen.sparsifier.hyperparameters()
+    options = chosen.sparsifier.options
     if not chosen.sparsity and not options["layer_sparsity"]:
         return []
     return sparse_layers(graph, chosen.sparsity, options["distribution"], options["layers"], options["layer_sparsity"])

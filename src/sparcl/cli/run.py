@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -57,10 +58,9 @@ def run(
     silent = quiet or as_json
     if resume is None:
         chosen = chosen_settings(preset, protocol, change, plugin)
-        chosen = chosen.model_copy(update={"threads": chosen.threads or available_cores()})
+        chosen = replace(chosen, threads=chosen.threads or available_cores())
         if chosen.data.root is not None:
-            root = chosen.data.model_copy(update={"root": chosen.data.root.resolve()})
-            chosen = chosen.model_copy(update={"data": root})
+            chosen = replace(chosen, data=replace(chosen.data, root=chosen.data.root.resolve()))
         path = out or _fresh_directory(chosen)
         RunDirectory.check_free(path)
         with Run(chosen, path, plugin, silent) as learning:  # whatever cannot work fails before anything is written
@@ -84,7 +84,7 @@ def run(
     if as_json:
         print(json.dumps({"directory": str(directory.path), "result": result, "costs": directory.costs()}))
     else:
-        print_rows(comparison.compare([directory]))
+        print_rows(comparison.compare([directory.path]))
         print(f"Everything about this run is in {directory.path}")
 
 
@@ -133,7 +133,7 @@ def chosen_settings(
 
 
 def _load(chosen: settings.Settings, quiet: bool) -> Stream:
-    options = chosen.data.model_dump()
+    options = dict(vars(chosen.data))
     with progress_bar(quiet) as progress:
         return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
 

@@ -1,14 +1,16 @@
 """`sparcl settings`: every setting of a preset, with its value and what it means."""
 
 import json
+from dataclasses import fields
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel
 from rich.table import Table
 
+from sparcl.checked import Checked, plain
 from sparcl.cli.display import print_table
 from sparcl.cli.run import ChangeOption, PluginOption, PresetArgument, ProtocolOption, chosen_settings
+from sparcl.learning.settings import MethodSettings
 
 HELP = """Show every setting that `sparcl run PRESET` would use, with its value and meaning. Change one with --set.
 
@@ -27,7 +29,7 @@ def settings(
 ) -> None:
     chosen = chosen_settings(preset, protocol, change, plugin)
     if as_json:
-        print(json.dumps(chosen.model_dump(mode="json")))
+        print(json.dumps(plain(chosen)))
         return
     table = Table("setting", "value", "meaning", box=None, pad_edge=False)
     _add_rows(table, chosen, "")
@@ -37,10 +39,13 @@ def settings(
 settings.__doc__ = HELP
 
 
-def _add_rows(table: Table, section: BaseModel, prefix: str) -> None:
-    for name, value in section:
-        if isinstance(value, BaseModel):
-            _add_rows(table, value, f"{prefix}{name}.")
-            continue
-        field = type(section).model_fields.get(name)
-        table.add_row(f"{prefix}{name}", str(value), (field.description or "") if field else "")
+def _add_rows(table: Table, section: Checked, prefix: str) -> None:
+    for field in fields(section):  # type: ignore[arg-type]
+        value = getattr(section, field.name)
+        if isinstance(value, Checked):
+            _add_rows(table, value, f"{prefix}{field.name}.")
+        elif isinstance(value, MethodSettings):
+            for name, option in value.to_plain().items():
+                table.add_row(f"{prefix}{field.name}.{name}", str(option), "")
+        else:
+            table.add_row(f"{prefix}{field.name}", str(value), field.metadata.get("meaning", ""))

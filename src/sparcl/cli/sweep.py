@@ -85,7 +85,7 @@ def sweep(
     standings = run_all(trials, root, pool, quiet or as_json)
     finished = [trial.directory(root) for trial in trials if is_finished(trial.directory(root))]
     if finished:
-        rows = comparison.compare(finished)
+        rows = comparison.compare([directory.path for directory in finished])
         if as_json:
             print(json.dumps([{"name": row.name, "seeds": row.seeds, **row.cells} for row in rows]))
         else:

@@ -83,9 +83,7 @@ def prepare_data(trials: Sequence[Trial], root: Path, quiet: bool, remedy: str =
         seen.add(wanted)
         with progress_bar(quiet) as progress:
             try:
-                load_stream(
-                    trial.settings.dataset, order_seed=trial.settings.seed, progress=progress, **data.model_dump()
-                )
+                load_stream(trial.settings.dataset, order_seed=trial.settings.seed, progress=progress, **vars(data))
             except SparclError as error:
                 raise SparclError(f"{error}{remedy}") from error
 

@@ -1,5 +1,6 @@
 """What a learn has to do: from the learner's settings, the state it begins from, and the pictures that were given."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,12 +47,11 @@ def description_of(settings: LearnerSettings, base: Base, order: Order, task: Ta
 
 def training_of(settings: LearnerSettings, order: Order, outputs: int) -> Settings:
     """On the engine: a learner needs no torch, and its states are the same with and without it."""
-    return settings.training.model_copy(
-        update={
-            "buffer_size": settings.capacity(outputs),
-            "epochs": order.epochs or settings.training.epochs,
-            "backend": "native",
-        }
+    return replace(
+        settings.training,
+        buffer_size=settings.capacity(outputs),
+        epochs=order.epochs or settings.training.epochs,
+        backend="native",
     )
 
 

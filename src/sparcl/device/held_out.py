@@ -4,6 +4,8 @@ A picture's own content decides, not its name or place: the same picture, learne
 """
 
 import hashlib
+from collections.abc import Iterator
+from itertools import combinations, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,23 @@ def choose(found: NDArray[np.uint64], share: float, most: int, known: NDArray[np
     room = max(0, most - len(known))
     held[below[np.argsort(found[below], kind="stable")[:room]]] = True
     return held
+
+
+def in_two_classes(
+    found: NDArray[np.uint64], labels: NDArray[np.int64], most: int = 3
+) -> Iterator[tuple[int, int, int]]:
+    """Pairs of classes that have the same pictures, and how many; the first few such pairs."""
+    classes = [int(label) for label in np.unique(labels)]
+    of_class = {label: np.unique(found[labels == label]) for label in classes}
+    values, times = np.unique(np.concatenate([*of_class.values(), found[:0]]), return_counts=True)
+    shared = values[times > 1]
+    if not len(shared):
+        return
+    of_class = {label: own[np.isin(own, shared)] for label, own in of_class.items()}
+    pairs = (
+        (one, other, len(np.intersect1d(of_class[one], of_class[other]))) for one, other in combinations(classes, 2)
+    )
+    yield from islice((pair for pair in pairs if pair[2]), most)
 
 
 def _digest(image: NDArray[np.uint8]) -> int:

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import pydantic
 from numpy.typing import NDArray
 
+from sparcl.checked import check
 from sparcl.data import Samples
 from sparcl.methods import Method, ReservoirBuffer
 
@@ -33,7 +33,7 @@ class Judgement:
 
     @staticmethod
     def from_json(content: Any) -> "Judgement":
-        return pydantic.TypeAdapter(Judgement).validate_python(content)
+        return check(Judgement, content)
 
 
 def judge(

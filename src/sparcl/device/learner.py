@@ -11,7 +11,7 @@ shop/learning/       a learn that has begun and is not finished (pending.py)
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from sparcl.device import held_out
 from sparcl.device import settings as learner_settings
 from sparcl.device.base import Base
 from sparcl.device.gather import Gathered, Pictures, decode_files, listed_files, prepare_array
-from sparcl.device.model import open_predictor
+from sparcl.device.model import check_learner, open_predictor
 from sparcl.device.pending import Order, PendingDirectory
 from sparcl.device.prediction import Prediction
 from sparcl.device.session import Listener, Session, learn_pending
@@ -36,6 +36,7 @@ from sparcl.files import locked, make_directory, write_error
 from sparcl.graph import Graph, build_model
 from sparcl.learning.loop import Stopped
 from sparcl.learning.settings import merge
+from sparcl.wording import counted
 
 LONGEST_NAME = 100
 
@@ -93,8 +94,7 @@ class Learner:
     @classmethod
     def open(cls, directory: str | Path) -> "Learner":
         path = Path(directory)
-        if not (path / learner_settings.FILE).is_file():
-            raise SparclError(f"{path} is not a learner: it has no settings.json. Make one with: sparcl new {path}")
+        check_learner(path)
         return cls(path, learner_settings.load(path))
 
     # Learning
@@ -126,7 +126,7 @@ class Learner:
                 )
             self.pending.clear()  # pictures of a learn that was cut off before it began
             try:
-                skipped = self._gather(classes, minutes, epochs, progress)
+                skipped = self._gather(classes, minutes, epochs, progress, (listener or Silent()).noted)
             except BaseException:
                 self.pending.clear()
                 raise
@@ -197,7 +197,12 @@ class Learner:
             raise Stopped
 
     def _gather(
-        self, classes: Mapping[str, Pictures], minutes: float | None, epochs: int | None, progress: Progress | None
+        self,
+        classes: Mapping[str, Pictures],
+        minutes: float | None,
+        epochs: int | None,
+        progress: Progress | None,
+        note: Callable[[str], None],
     ) -> list[str]:
         """Decode everything and write it down; from then on the learn is pending."""
         base = Base(self.states, self.states.newest())
@@ -214,7 +219,10 @@ class Learner:
                 reason = f" The first problem: {gathered.skipped[0]}" if gathered.skipped else ""
                 raise SparclError(f"There is no readable picture of {name!r}.{reason}")
         images = self.pending.map_images(len(labels), size)
-        held = self._hold_out(base, images, labels)
+        digests = held_out.digests(images)
+        for one, other, count in held_out.in_two_classes(digests, labels):
+            note(f"{counted(count, 'picture')} given as {names[one]!r} and as {names[other]!r}: only one can be right.")
+        held = self._hold_out(base, digests, labels)
         if (~held).sum() < 2:
             raise SparclError(
                 "One picture is too little to learn from: give at least 2, better 20 or more of each class."
@@ -223,7 +231,7 @@ class Learner:
         self.pending.write(order, labels, held)
         return gathered.skipped
 
-    def _hold_out(self, base: Base, images: Any, labels: Any) -> Any:
+    def _hold_out(self, base: Base, digests: Any, labels: Any) -> Any:
         held = np.zeros(len(labels), bool)
         pictures = self.settings.pictures
         known, known_labels = (
@@ -232,8 +240,7 @@ class Learner:
         for label in np.unique(labels):
             of_class = np.flatnonzero(labels == label)
             already = held_out.digests(known[known_labels == label])
-            found = held_out.digests(images[of_class])
-            held[of_class] = held_out.choose(found, pictures.held_out, pictures.held_out_most, already)
+            held[of_class] = held_out.choose(digests[of_class], pictures.held_out, pictures.held_out_most, already)
         return held
 
     # Looking

@@ -92,12 +92,21 @@ class Predictor:
         return predictions
 
 
-def open_predictor(directory: Path) -> Predictor:
-    """The last committed state, also while something is being learned. A state may vanish while it is looked for."""
+def check_learner(directory: Path) -> None:
+    """That there is one, however whole it may be."""
     if not (directory / "settings.json").is_file():
         raise SparclError(
             f"{directory} is not a learner: it has no settings.json. Make one with: sparcl new {directory}"
         )
+    if not (directory / "states").is_dir():
+        raise SparclError(
+            f"{directory} is a run, not a learner. Export what it learned: sparcl export {directory} model.sparcl"
+        )
+
+
+def open_predictor(directory: Path) -> Predictor:
+    """The last committed state, also while something is being learned. A state may vanish while it is looked for."""
+    check_learner(directory)
     states = States(directory / "states")
     for _ in range(3):
         number = states.newest()

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pydantic
 from numpy.typing import NDArray
 
+from sparcl.checked import check
 from sparcl.device.states import State, read_sealed, write_sealed
 from sparcl.errors import SparclError
 from sparcl.files import make_directory, sync, write_error
@@ -110,7 +110,7 @@ class PendingDirectory:
         try:
             tensors, state = read_sealed(self._task)
             fields = {name: state[name] for name in Order.__dataclass_fields__}
-            return pydantic.TypeAdapter(Order).validate_python(fields), tensors
+            return check(Order, fields), tensors
         except (*UNREADABLE, OverflowError) as error:
             raise self._damaged(error) from error
 

@@ -3,41 +3,51 @@
 They are made once, by `sparcl new`, completely resolved, and stored as settings.json in the learner's directory.
 """
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
-
+from sparcl.checked import Bounds, Checked, plain, rules_of, setting
 from sparcl.errors import SparclError
 from sparcl.files import write_json
 from sparcl.learning.run_directory import read_json
-from sparcl.learning.settings import Section, Settings, Values, merge, resolve, validated
+from sparcl.learning.settings import Settings, Values, merge, resolve, validated
 from sparcl.methods import METHODS, Rehearsal
 
 FILE = "settings.json"
 SPARSIFIERS = ("none", "sparcl")  # the others plan with the length of the whole stream, which nobody knows here
 
 Channels = tuple[float, float, float]
-Spread = Annotated[float, Field(gt=0)]
+Spread = Annotated[float, Bounds(gt=0)]
 
 
-class PictureSettings(Section):
-    size: int = Field(64, ge=8, le=1024, description="side of the squares that pictures are resized to")
-    flip: bool = Field(True, description="mirror training pictures at random")
-    padding: int | None = Field(None, ge=0, le=64, description="shift them by up to so many pixels; default: size/8")
-    mean: Channels | None = Field(None, description="of the channels, 0 to 1; default: of the first pictures learned")
-    std: tuple[Spread, Spread, Spread] | None = Field(None, description="the same for the standard deviation")
-    held_out: float = Field(0.1, ge=0, le=0.5, description="share that is never trained on, to judge by")
-    held_out_most: int = Field(50, ge=1, description="but no more than so many of each class")
+class PictureSettings(Checked):
+    size: int = setting(default=64, ge=8, le=1024, meaning="side of the squares that pictures are resized to")
+    flip: bool = setting(default=True, meaning="mirror training pictures at random")
+    padding: int | None = setting(
+        default=None, ge=0, le=64, meaning="shift them by up to so many pixels; default: size/8"
+    )
+    mean: Channels | None = setting(
+        default=None, meaning="of the channels, 0 to 1; default: of the first pictures learned"
+    )
+    std: tuple[Spread, Spread, Spread] | None = setting(default=None, meaning="the same for the standard deviation")
+    held_out: float = setting(default=0.1, ge=0, le=0.5, meaning="share that is never trained on, to judge by")
+    held_out_most: int = setting(default=50, ge=1, meaning="but no more than so many of each class")
 
 
-class LearnerSettings(Section):
+class LearnerSettings(Checked):
     training: Settings
     pictures: PictureSettings = PictureSettings()
-    classes: int = Field(0, ge=0, le=10_000, description="outputs that the network has from the start; it can grow")
-    buffer_mb: float | None = Field(None, gt=0, description="limit of the buffer in MB (10^6 bytes) instead of samples")
-    undo_steps: int = Field(1, ge=1, le=100, description="how many learns can be undone; each keeps a whole state")
+    classes: int = setting(
+        default=0, ge=0, le=10_000, meaning="outputs that the network has from the start; it can grow"
+    )
+    buffer_mb: float | None = setting(
+        default=None, gt=0, meaning="limit of the buffer in MB (10^6 bytes) instead of samples"
+    )
+    undo_steps: int = setting(
+        default=1, ge=1, le=100, meaning="how many learns can be undone; each keeps a whole state"
+    )
 
     def sample_bytes(self, outputs: int) -> int:
         """What one sample takes in the buffer: picture, label, task and logits."""
@@ -67,13 +77,13 @@ def make(changes: Values) -> LearnerSettings:
     method = training["method"]
     if isinstance(method, dict) and method.get("name") == "derpp":
         training = {**training, "method": {**DERPP_DEFAULTS, **method}}
-    values["training"] = resolve(training).model_dump(mode="json")
+    values["training"] = plain(resolve(training))
     return _checked(validated(LearnerSettings, values))
 
 
 def split(values: Values) -> Values:
     """Flat values, as --set gives them, sorted into the learner's own and those of the training."""
-    own = LearnerSettings.model_fields.keys() - {"training"}
+    own = rules_of(LearnerSettings).keys() - {"training"}
     return {
         **{key: value for key, value in values.items() if key in own},
         "training": {key: value for key, value in values.items() if key not in own},
@@ -89,7 +99,7 @@ def buffer_budget(text: str) -> Values:
 
 
 def store(directory: Path, settings: LearnerSettings) -> None:
-    write_json(directory / FILE, settings.model_dump(mode="json"))
+    write_json(directory / FILE, plain(settings))
 
 
 def load(directory: Path) -> LearnerSettings:
@@ -107,6 +117,13 @@ def _checked(settings: LearnerSettings) -> LearnerSettings:
         raise SparclError(f"A learner cannot use {training.method.name}. Choose one of: {', '.join(able)}.")
     if training.sparsifier.name not in SPARSIFIERS:
         raise SparclError(f"A learner cannot use {training.sparsifier.name}. Choose one of: {', '.join(SPARSIFIERS)}.")
+    least = 2 * settings.sample_bytes(max(settings.classes, 1)) / 1e6
+    if settings.buffer_mb is not None and settings.buffer_mb < least:
+        size = settings.pictures.size
+        raise SparclError(
+            f"A buffer of {settings.buffer_mb:g} MB holds no two pictures of {size}x{size}: "
+            f"give it {math.ceil(1000 * least) / 1000:g} MB at least, better room for hundreds."
+        )
     if not settings.capacity(max(settings.classes, 1)):
         raise SparclError("A learner without a buffer forgets what it knew. Give it some samples, for example 200.")
     if (settings.pictures.mean is None) != (settings.pictures.std is None):

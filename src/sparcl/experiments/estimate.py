@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +38,7 @@ class Estimates:
 
     def flops(self, settings: Settings) -> float:
         """Of the whole run: training, and every evaluation."""
-        name = fingerprint(settings.model_copy(update={"seed": 0}))
+        name = fingerprint(replace(settings, seed=0))
         if name not in self._flops:
             self._flops[name] = _planned(settings)
         return self._flops[name]

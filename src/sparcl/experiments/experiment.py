@@ -11,8 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from sparcl.checked import Checked, setting
 from sparcl.errors import SparclError
 from sparcl.experiments.trial import Trial
 from sparcl.learning import settings
@@ -26,18 +25,16 @@ SMOKE = "smoke"  # a protocol of the digits, which stand in for every data set
 STAND_IN = "digits"
 
 
-class Row(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Row(Checked):
     label: str
     run: str | None = None  # as in a preset, without the data set; None: nothing is learned for this row
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = setting(factory=dict)
     series: str = ""  # of a figure: rows of one series belong together
     x: float | None = None
-    paper: dict[str, dict[Column, Printed]] = {}  # by data set
+    paper: dict[str, dict[Column, Printed]] = setting(factory=dict)  # by data set
 
 
-class Experiment(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Experiment(Checked):
     source: str  # where the paper has it
     title: str
     kind: Kind = "table"
@@ -45,8 +42,8 @@ class Experiment(BaseModel):
     columns: list[Column]
     costs_of: str = ""  # the table whose costs belong to these rows, if it is not the source
     x: str = ""  # what the rows' x is
-    settings: dict[str, Any] = {}
-    protocols: dict[str, dict[str, Any]] = {}  # what is set for one protocol only
+    settings: dict[str, Any] = setting(factory=dict)
+    protocols: dict[str, dict[str, Any]] = setting(factory=dict)  # what is set for one protocol only
     rows: list[Row]
 
     @property
@@ -60,7 +57,7 @@ class Experiment(BaseModel):
             labels = ", ".join(row.label for row in self.rows)
             raise SparclError(f"{self.source} has no row {unmatched[0]!r}. Its rows are: {labels}.")
         kept = [row for row in self.rows if any(fnmatch.fnmatchcase(row.label, one) for one in patterns)]
-        return self.model_copy(update={"rows": kept})
+        return replace(self, rows=kept)
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def trials(
     if "seed" in values:
         raise SparclError("The seeds of an experiment are set with --seeds, not as a setting.")
     chosen = settings.resolve({**values, "seed": 0})
-    seeded = [chosen.model_copy(update={"seed": seed}) for seed in seeds]
+    seeded = [replace(chosen, seed=seed) for seed in seeds]
     return [Trial(f"{row.label}, {group.dataset}, seed {one.seed}", one) for one in seeded]
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from sparcl.checked import plain
 from sparcl.errors import SparclError
 from sparcl.experiments.launch import Ended, Order, WorkerProcess
 from sparcl.experiments.trial import Trial
@@ -30,7 +31,7 @@ class LocalPool:
 
     def start(self, trial: Trial, directory: Path) -> None:
         cpus = self._places.pop()
-        order = Order(directory.resolve(), trial.settings.model_dump(mode="json"), self._threads, self._plugins, cpus)
+        order = Order(directory.resolve(), plain(trial.settings), self._threads, self._plugins, cpus)
         try:
             self._running[directory] = WorkerProcess(order.to_json(), self._threads), cpus
         except OSError as error:

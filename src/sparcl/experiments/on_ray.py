@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from sparcl.checked import plain
 from sparcl.errors import SparclError
 from sparcl.experiments.launch import Ended, Order, WorkerProcess
 from sparcl.experiments.local import SECONDS_TO_SAVE
@@ -82,7 +83,7 @@ class RayPool:
         return len(self._running) < self._most
 
     def start(self, trial: Trial, directory: Path) -> None:
-        order = Order(directory.resolve(), trial.settings.model_dump(mode="json"), self._threads, self._plugins)
+        order = Order(directory.resolve(), plain(trial.settings), self._threads, self._plugins)
         memory = (self._memory_mb or demand_mb(trial.settings)) * 10**6
         self._check({"CPU": self._threads, "memory": memory})
         task = self._ray.remote(num_cpus=self._threads, memory=memory, max_retries=0)(run_order)

@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sparcl.bench.machine import Machine
 from sparcl.experiments.experiment import Group
@@ -15,7 +16,7 @@ def describe(groups: Sequence[Group], cells: Cells, notes: Sequence[str], comman
     lines = []
     if chosen:
         seeds = sorted({one.seed for one in chosen})
-        rows = [Row("", one.model_copy(update={"threads": 0}), (), {}) for one in chosen]
+        rows = [Row("", replace(one, threads=0), (), {}) for one in chosen]
         protocol = describe_protocol(rows).replace("; all threads", "")
         lines = [f"Protocol: {protocol}; seeds {', '.join(map(str, seeds))}.", ""]
     stand_ins = [group for group in groups if group.dataset != group.in_paper]

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sparcl.checked import plain
 from sparcl.errors import SparclError
 from sparcl.experiments.launch import Order
 from sparcl.experiments.memory import demand_mb
@@ -67,7 +68,7 @@ class Judge:
         for trial in self.trials(point):
             directory = trial.directory(self.root)
             if not is_finished(directory):
-                settings = trial.settings.model_dump(mode="json")
+                settings = plain(trial.settings)
                 order = Order(directory.path, settings, self.threads, self.plugins)
                 state, message = run_order(order.to_json(), self.threads)
                 if state != "finished":

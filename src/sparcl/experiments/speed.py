@@ -1,6 +1,7 @@
 """Speeds for Figures 4 and 5, measured here and now: everything that is compared takes turns in one process."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,10 +40,10 @@ def training_speeds(
 
 def _training_step(chosen: Settings, threads: int, scratch: Path) -> Step:
     """A step of the run's first task, as the loop does it."""
-    stream = load_stream(chosen.dataset, order_seed=chosen.seed, **chosen.data.model_dump())
-    own = chosen.model_copy(update={"threads": threads, "tuning_seconds": 0.0})
+    stream = load_stream(chosen.dataset, order_seed=chosen.seed, **vars(chosen.data))
+    own = replace(chosen, threads=threads, tuning_seconds=0.0)
     if not chosen.sparsity and find_spec("torch") is not None:
-        own = own.model_copy(update={"backend": "torch"})  # what is gained is gained over PyTorch
+        own = replace(own, backend="torch")  # what is gained is gained over PyTorch
     trainer, task = Trainer(own, stream, RunDirectory(scratch), Silent()), stream.tasks[0]
     trainer.sparsifier.begin_run()
     trainer.method.begin_task(task)

@@ -15,44 +15,41 @@ buffer_size = [100, 200]
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from sparcl.checked import Bounds, Checked, setting
 from sparcl.errors import SparclError
 from sparcl.experiments.trial import Trial
 from sparcl.learning import settings
 from sparcl.learning.settings import Values, validated
 
 MOST_TRIALS = 10_000
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Seed = Annotated[int, Bounds(ge=0, lt=2**32)]
 
 
-class Range(BaseModel):
+class Range(Checked):
     """Where a search looks for a number."""
 
-    model_config = ConfigDict(extra="forbid")
     low: float
     high: float
     scale: Literal["linear", "log"] = "linear"
 
 
-class SearchPlan(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    trials: int = Field(20, ge=1, description="how many points are tried")
-    seed: Seed = Field(0, description="of the choice of points: the same seed tries the same points")
-    validation: float = Field(0.2, gt=0, lt=1, description="share of the training images that judges")
+class SearchPlan(Checked):
+    trials: int = setting(default=20, ge=1, meaning="how many points are tried")
+    seed: Seed = setting(default=0, meaning="of the choice of points: the same seed tries the same points")
+    validation: float = setting(default=0.2, gt=0, lt=1, meaning="share of the training images that judges")
     space: dict[str, Any]
 
 
-class SweepFile(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class SweepFile(Checked):
     base: str
     protocol: str | None = None
-    seeds: Annotated[int, Field(ge=1, le=1000)] | list[Seed] = 1
-    settings: dict[str, Any] = {}
-    grid: dict[str, Any] = {}
+    seeds: Annotated[int, Bounds(ge=1, le=1000)] | list[Seed] = 1
+    settings: dict[str, Any] = setting(factory=dict)
+    grid: dict[str, Any] = setting(factory=dict)
     search: SearchPlan | None = None
 
     def every_seed(self) -> list[int]:
@@ -94,15 +91,14 @@ class Sweep:
                 values = _combined(values, nested(name, value))
             chosen = settings.resolve(_combined(values, {**extra, "seed": seed}))
             if chosen.data.root is not None:
-                root = chosen.data.model_copy(update={"root": chosen.data.root.resolve()})
-                chosen = chosen.model_copy(update={"data": root})
+                chosen = replace(chosen, data=replace(chosen.data, root=chosen.data.root.resolve()))
             named = ", ".join(f"{name.removeprefix('method.')}={value}" for name, value in point.items())
             yield Trial(f"{named or self.file.base}, seed {seed}", chosen)
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """`method.alpha` may be written with a dot or as a table in a table."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, Any] = setting(factory=dict)
     for name, value in values.items():
         if isinstance(value, Mapping) and not {"low", "high"} <= set(value):
             flat |= flattened(value, f"{prefix}{name}.")

@@ -1,12 +1,12 @@
 """One run of a set: its settings, and the directory that they name."""
 
 import hashlib
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
+from sparcl.checked import Checked, check, setting
 from sparcl.errors import SparclError
 from sparcl.files import write_bytes
 from sparcl.learning.position import Count
@@ -42,10 +42,9 @@ def key(settings: Settings) -> str:
     return hashlib.sha256(f"{fingerprint(settings)} {where}".encode()).hexdigest()
 
 
-class Progress(BaseModel):
+class Progress(Checked, ignores_unknown=True):
     """How far a running trial is, as its worker tells it."""
 
-    model_config = ConfigDict(frozen=True)
     pid: int = 0
     host: str = ""
     place: str = "starting"
@@ -53,14 +52,14 @@ class Progress(BaseModel):
     done: Count = 0
     resumed_at: Count = 0  # what was done before this process
     seconds: NotNegative = 0.0  # since it began or went on
-    accuracy: dict[str, float] = {}  # by kind, over the tasks so far
+    accuracy: dict[str, float] = setting(factory=dict)  # by kind, over the tasks so far
 
 
 def progress_of(directory: RunDirectory) -> Progress | None:
     """What the worker has said last; None if it has said nothing (that can be read)."""
     try:
-        return Progress.model_validate_json((directory.path / PROGRESS_FILE).read_bytes())
-    except (OSError, ValueError):
+        return check(Progress, json.loads((directory.path / PROGRESS_FILE).read_bytes()))
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -81,7 +80,7 @@ def adopt(trials: Iterable[Trial], root: Path, finished_runs: Iterable[Path]) ->
             raise SparclError(f"{path} is not finished, and only finished runs can be taken over.")
         stored = directory.settings()  # with the options that did not exist yet when it was made
         # A run stores the backend that it used; a trial leaves the choice open.
-        found[key(stored)] = found[key(stored.model_copy(update={"backend": "auto"}))] = path
+        found[key(stored)] = found[key(replace(stored, backend="auto"))] = path
     taken = []
     for trial in trials:
         source, target = found.get(key(trial.settings)), trial.directory(root)

@@ -11,9 +11,11 @@ import socket
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sparcl.checked import plain
 from sparcl.data import load_stream
 from sparcl.errors import SparclError
 from sparcl.experiments.trial import PROGRESS_FILE, Progress, has_begun, is_finished
@@ -62,11 +64,11 @@ class ProgressFile:
         self._path.unlink(missing_ok=True)
 
     def _write(self, **news: Any) -> None:
-        self._said = self._said.model_copy(update=news)
+        self._said = replace(self._said, **news)
         self._written = time.monotonic()
         temporary = self._path.with_name(f"{PROGRESS_FILE}.{os.getpid()}.partial")
         with contextlib.suppress(OSError):  # a full disk will be noticed by what matters
-            temporary.write_text(self._said.model_dump_json())
+            temporary.write_text(json.dumps(plain(self._said)))
             temporary.replace(self._path)
 
 
@@ -98,10 +100,10 @@ def _work(order: dict[str, Any]) -> int:
         resumes = has_begun(directory)
         chosen = directory.settings() if resumes else resolve(order["settings"])
         if not resumes:
-            chosen = chosen.model_copy(update={"threads": order["threads"]})
+            chosen = replace(chosen, threads=order["threads"])
         report = ProgressFile(directory)
         stack.callback(report.close)
-        stream = load_stream(chosen.dataset, order_seed=chosen.seed, **chosen.data.model_dump())
+        stream = load_stream(chosen.dataset, order_seed=chosen.seed, **vars(chosen.data))
         trainer = Trainer(chosen, stream, directory, report)
         if not resumes:
             RunDirectory.create(directory.path, trainer.settings, environment.describe())

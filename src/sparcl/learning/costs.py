@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -44,14 +45,14 @@ def count_dense(
     settings: Settings, samples: Sequence[int], image_shape: tuple[int, int, int], classes: int
 ) -> CostCounter:
     """What the same training costs with all weights and all samples (of each task), without having run it."""
-    dense = settings.model_copy(update={"sparsity": 0.0, "sparsifier": SparsifierSettings()})
+    dense = replace(settings, sparsity=0.0, sparsifier=SparsifierSettings())
     graph = build_model(settings.model, image_shape, classes, settings.width)
     return count_plan(network_cost(graph), _plan(dense, samples))
 
 
 def _plan(settings: Settings, samples: Sequence[int]) -> TrainingPlan:
     method = METHODS[settings.method.name]
-    options = settings.sparsifier.hyperparameters()
+    options = settings.sparsifier.options
     plan: dict[str, Any] = {}
     if settings.sparsifier.name == "sparcl":
         q = paper_q(settings.sparsity) if options["q"] is None else options["q"]
@@ -81,7 +82,7 @@ def _plan(settings: Settings, samples: Sequence[int]) -> TrainingPlan:
 def _replay_from_task(settings: Settings, method: type[Method]) -> int:
     if not issubclass(method, WithBuffer):
         return 1
-    chosen: int = settings.method.hyperparameters()["replay_from_task"]
+    chosen: int = settings.method.options["replay_from_task"]
     return max(chosen, 2) if method.fills_at_task_end else chosen
 
 

@@ -38,7 +38,7 @@ def learned_by(directory: RunDirectory, progress: Progress | None = None) -> Lea
             f"{directory.path} has no checkpoint yet. Let it run on: sparcl run --resume {directory.path}"
         )
     tensors, state = found
-    stream = load_stream(settings.dataset, order_seed=settings.seed, progress=progress, **settings.data.model_dump())
+    stream = load_stream(settings.dataset, order_seed=settings.seed, progress=progress, **vars(settings.data))
     graph = build_model(settings.model, stream.image_shape, stream.classes, settings.width)
     try:
         names = _known_classes(stream, method.learns_all_tasks_at_once, Position.from_json(state["position"]))

@@ -11,6 +11,7 @@ experiment; `device.session` learns one task after another, as they come.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Loop:
         self.generators = Generators(settings.seed)
         backend, self.backend_reason = choose_backend(settings.backend, graph)
         # What is learned is stored with the backend it really uses: it must resume on the same one.
-        self.settings = settings = settings.model_copy(update={"backend": backend})
+        self.settings = settings = replace(settings, backend=backend)
         self.epochs = settings.epochs  # of the task at hand; a limited time may make them fewer
         self.network = build_network(graph, self.generators["initialisation"], settings.threads, backend)
         workplace = Workplace(
@@ -52,7 +53,7 @@ class Loop:
             len(tasks),
         )
         method = METHODS[settings.method.name]
-        self.method = method(workplace, settings.method.hyperparameters())
+        self.method = method(workplace, settings.method.options)
         samples = [len(task.train) for task in tasks]
         site = Site(
             self.network,
@@ -64,7 +65,7 @@ class Loop:
             settings.epochs * sum(map(self.batches, [sum(samples)] if method.learns_all_tasks_at_once else samples)),
             lambda samples: self.watcher.count_importance(samples),
         )
-        self.sparsifier = SPARSIFIERS[settings.sparsifier.name](site, settings.sparsifier.hyperparameters())
+        self.sparsifier = SPARSIFIERS[settings.sparsifier.name](site, settings.sparsifier.options)
         self.watcher = CountingWatcher(self.sparsifier, self.network)
         self.method.watcher = self.watcher
         self._check_batch_sizes(len(tasks))

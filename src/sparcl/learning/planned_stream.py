@@ -14,7 +14,7 @@ TEST_IMAGES_PER_CLASS = {"cifar10": 1000, "tiny_imagenet": 50}
 
 def stream_without_pictures(chosen: Settings, progress: Progress | None = None) -> Stream:
     """The tasks and shapes of a known data set, which need not be there; of another one the data is read."""
-    options = chosen.data.model_dump()
+    options = dict(vars(chosen.data))
     if chosen.dataset not in TRAINING_IMAGES_PER_CLASS:
         return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
     source = DATASETS[chosen.dataset]

@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
-import pydantic
-from pydantic import Field
+from sparcl.checked import Bounds, check
 
-Count = Annotated[int, Field(ge=0, strict=True)]
-Accuracies = list[Annotated[float, Field(ge=0, le=100)] | None]
+Count = Annotated[int, Bounds(ge=0)]
+Accuracies = list[Annotated[float, Bounds(ge=0, le=100)] | None]
 
 
 @dataclass
@@ -39,7 +38,7 @@ class Position:
     @staticmethod
     def from_json(content: Any) -> "Position":
         """Checked: raises ValueError for anything a position cannot be."""
-        position = pydantic.TypeAdapter(Position).validate_python(content)
+        position = check(Position, content)
         if (position.step > 0) != (position.presented > 0):
             raise ValueError("the position contradicts itself")
         return position

@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from sparcl.checked import plain
 from sparcl.errors import SparclError
 from sparcl.files import TEMPORARY_SUFFIX, write_error, write_json, write_text
 from sparcl.learning.settings import Settings, from_json, resolve
@@ -40,7 +41,7 @@ class RunDirectory:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise write_error(path, error) from error
-        write_json(path / "settings.json", settings.model_dump(mode="json"))  # from here on it can be resumed
+        write_json(path / "settings.json", plain(settings))  # from here on it can be resumed
         write_json(path / "environment.json", environment)
         return cls(path)
 
@@ -48,6 +49,8 @@ class RunDirectory:
     def open(cls, path: Path) -> "RunDirectory":
         if not (path / "settings.json").is_file():
             raise SparclError(f"{path} is not a run directory: it has no settings.json.")
+        if (path / "states").is_dir():
+            raise SparclError(f"{path} is a learner, not a run. Look at it with: sparcl status {path}")
         return cls(path)
 
     def settings(self) -> Settings:

@@ -4,18 +4,19 @@ A run is described by a preset `DATASET/METHOD`, or by a TOML file, and single v
 is not given comes from, in this order: the method's tuned hyper-parameters, the data set's protocol, the defaults here.
 """
 
+import copy
 import difflib
 import hashlib
 import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar
 
-import pydantic
-from pydantic import BaseModel, ConfigDict, Field
-
+from sparcl.checked import Checked, FieldRule, WrongValueError, check, check_fields, plain, setting
 from sparcl.data import DATASETS
 from sparcl.errors import SparclError
 from sparcl.graph import MODELS
@@ -26,72 +27,86 @@ from sparcl.sparsity import SPARSIFIERS, Sparsifier
 from sparcl.sparsity.sparcl import OFFICIAL_METHOD, OFFICIAL_OPTIONS, OFFICIAL_SETTINGS, OFFICIAL_TUNED
 
 Values = dict[str, Any]
-_Model = TypeVar("_Model", bound=BaseModel)
+_T = TypeVar("_T")
 
 
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class DataSettings(Section):
-    root: Path | None = Field(None, description="where the data set lies, if not in the usual place")
-    tasks: int | None = Field(None, ge=1, description="keep only the first tasks")
-    classes_per_task: int | None = Field(None, ge=1, description="classes in each task, if not the data set's own")
-    class_order: Literal["natural", "shuffled"] = Field("natural", description="shuffled: by the seed")
-    domains: Literal["permuted", "rotated"] | None = Field(
-        None, description="Domain-IL: every task has all classes, with pixels permuted or images rotated"
+class DataSettings(Checked):
+    root: Path | None = setting(default=None, meaning="where the data set lies, if not in the usual place")
+    tasks: int | None = setting(default=None, ge=1, meaning="keep only the first tasks")
+    classes_per_task: int | None = setting(
+        default=None, ge=1, meaning="classes in each task, if not the data set's own"
     )
-    images_per_task: int | None = Field(None, ge=1, description="keep only so many training images of each task")
-    image_size: int | None = Field(None, ge=8, le=1024, description="side of the images read from folders")
-    test_share: float = Field(0.2, gt=0, lt=1, description="share held out of folders without a test set")
-    validation: float = Field(0.0, ge=0, lt=1, description="share of the training images held out for validation")
+    class_order: Literal["natural", "shuffled"] = setting(default="natural", meaning="shuffled: by the seed")
+    domains: Literal["permuted", "rotated"] | None = setting(
+        default=None, meaning="Domain-IL: every task has all classes, with pixels permuted or images rotated"
+    )
+    images_per_task: int | None = setting(default=None, ge=1, meaning="keep only so many training images of each task")
+    image_size: int | None = setting(default=None, ge=8, le=1024, meaning="side of the images read from folders")
+    test_share: float = setting(default=0.2, gt=0, lt=1, meaning="share held out of folders without a test set")
+    validation: float = setting(default=0.0, ge=0, lt=1, meaning="share of the training images held out for validation")
 
 
-class MethodSettings(BaseModel):
+@dataclass(frozen=True)
+class MethodSettings:
     """The method's name and its hyper-parameters; which ones there are, the method says."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
     name: str
+    options: Values = field(default_factory=dict)
 
-    def hyperparameters(self) -> Values:
-        return dict(self.__pydantic_extra__ or {})
+    @classmethod
+    def from_plain(cls, content: Any) -> Self:
+        found = check(dict[str, Any], content)
+        name = check_fields({"name": FieldRule(str)}, found, ignores_unknown=True)["name"]
+        return cls(name, {key: value for key, value in found.items() if key != "name"})
+
+    def to_plain(self) -> Values:
+        return {"name": self.name, **plain(self.options)}
 
 
+@dataclass(frozen=True)
 class SparsifierSettings(MethodSettings):
     """The same for the sparsifier and its options."""
 
     name: str = "none"
 
 
-class EvaluationSettings(Section):
-    split: Literal["test", "validation"] = Field("test", description="which held-out images are judged")
-    batch_size: int = Field(250, ge=1)
-    snapshots: int = Field(0, ge=0, description="also report the mean of so many evaluations in a task's last steps")
-    snapshot_steps: int = Field(48, ge=1, description="over how many last steps the snapshots are spread")
-    bn_recalibration: bool = Field(False, description="re-estimate batch statistics from the buffer before a snapshot")
+class EvaluationSettings(Checked):
+    split: Literal["test", "validation"] = setting(default="test", meaning="which held-out images are judged")
+    batch_size: int = setting(default=250, ge=1)
+    snapshots: int = setting(
+        default=0, ge=0, meaning="also report the mean of so many evaluations in a task's last steps"
+    )
+    snapshot_steps: int = setting(default=48, ge=1, meaning="over how many last steps the snapshots are spread")
+    bn_recalibration: bool = setting(
+        default=False, meaning="re-estimate batch statistics from the buffer before a snapshot"
+    )
 
 
-class CheckpointSettings(Section):
-    minutes: float = Field(5.0, ge=0, description="at least every so many minutes; 0: after every step")
+class CheckpointSettings(Checked):
+    minutes: float = setting(default=5.0, ge=0, meaning="at least every so many minutes; 0: after every step")
 
 
-class Settings(Section):
+class Settings(Checked):
     dataset: str = "digits"
-    protocol: str = Field(DEFAULT_PROTOCOL, description="which of the data set's protocols the defaults come from")
+    protocol: str = setting(
+        default=DEFAULT_PROTOCOL, meaning="which of the data set's protocols the defaults come from"
+    )
     method: MethodSettings
     sparsifier: SparsifierSettings = SparsifierSettings()
-    sparsity: float = Field(0.0, ge=0, lt=1, description="share of the sparse layers' weights that are not there")
-    seed: int = Field(0, ge=0)
+    sparsity: float = setting(default=0.0, ge=0, lt=1, meaning="share of the sparse layers' weights that are not there")
+    seed: int = setting(default=0, ge=0)
     model: str = "resnet18"
-    width: int = Field(64, ge=1, description="channels of the first layer")
-    epochs: int = Field(50, ge=1, description="passes over each task's data")
-    batch_size: int = Field(32, ge=1)
-    drop_last: bool = Field(False, description="leave out the last batch of an epoch if it is not full")
-    replay_batch_size: int = Field(32, ge=1)
-    buffer_size: int = Field(500, ge=0, description="samples kept for rehearsal; 0 switches replay off")
-    backend: Backend = Field("auto", description="native: our engine; torch: PyTorch; auto: ours where it can")
-    tuning_seconds: float = Field(10.0, ge=0, description="a long run first tunes the engine for so long; 0: never")
-    threads: int = Field(0, ge=0, le=512, description="0: all cores")
+    width: int = setting(default=64, ge=1, meaning="channels of the first layer")
+    epochs: int = setting(default=50, ge=1, meaning="passes over each task's data")
+    batch_size: int = setting(default=32, ge=1)
+    drop_last: bool = setting(default=False, meaning="leave out the last batch of an epoch if it is not full")
+    replay_batch_size: int = setting(default=32, ge=1)
+    buffer_size: int = setting(default=500, ge=0, meaning="samples kept for rehearsal; 0 switches replay off")
+    backend: Backend = setting(default="auto", meaning="native: our engine; torch: PyTorch; auto: ours where it can")
+    tuning_seconds: float = setting(
+        default=10.0, ge=0, meaning="a long run first tunes the engine for so long; 0: never"
+    )
+    threads: int = setting(default=0, ge=0, le=512, meaning="0: all cores")
     data: DataSettings = DataSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
@@ -117,7 +132,7 @@ def resolve(given: Values) -> Settings:
     sparsifier = SPARSIFIERS[choose("sparsifier", sparsifier_values.get("name", "none"), SPARSIFIERS)]
 
     values = merge(protocols[protocol], given)
-    buffer_size = values.get("buffer_size", Settings.model_fields["buffer_size"].default)
+    buffer_size = values.get("buffer_size", Settings.buffer_size)
     tuned: Values = method.tuned_for(dataset, buffer_size) if isinstance(buffer_size, int) else {}
     if sparsifier_values.get("preset") == "official":
         values = merge(OFFICIAL_SETTINGS, values)
@@ -151,10 +166,11 @@ def from_json(stored: Values) -> Settings:
 
 def fingerprint(settings: Settings) -> str:
     """Tells whether two settings lead to the same run."""
-    content = settings.model_dump_json(
-        exclude={"threads": True, "tuning_seconds": True, "checkpoint": True, "data": {"root"}}
-    )
-    return hashlib.sha256(content.encode()).hexdigest()
+    content = plain(settings)
+    for name in ("threads", "tuning_seconds", "checkpoint"):
+        del content[name]
+    del content["data"]["root"]
+    return hashlib.sha256(json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
 
 
 def from_preset(name: str) -> Values:
@@ -225,37 +241,29 @@ def _for(sparsifier: type[Sparsifier], protocol: Mapping[str, Any]) -> Values:
     return {key: value for key, value in protocol.get("sparsifier", {}).items() if key in sparsifier.options()}
 
 
-def _check_named(section: str, fields: Mapping[str, tuple[Any, Any]], values: Values) -> Values:
+def _check_named(section: str, options: Mapping[str, tuple[Any, Any]], values: Values) -> Values:
     """The options of a method or sparsifier, typed as it declares them."""
-    model = pydantic.create_model(section, __base__=Section, name=(str, ...), **fields)  # type: ignore[call-overload]
-    checked: Values = validated(model, values, prefix=f"{section}.").model_dump()
-    return checked
-
-
-def validated(model: type[_Model], values: Values, prefix: str = "") -> _Model:
-    """The values as the model wants them; SparclError with one line for the first that is wrong."""
+    rules = {name: FieldRule(kind, partial(copy.copy, default)) for name, (kind, default) in options.items()}
     try:
-        return model.model_validate(values)
-    except pydantic.ValidationError as error:
-        problem = error.errors()[0]
-        path = [str(part) for part in problem["loc"]]
-        key = prefix + ".".join(path)
-        if problem["type"] == "extra_forbidden":
-            known = [key.removesuffix(path[-1]) + name for name in _section(model, path[:-1]).model_fields]
-            raise SparclError(f"There is no setting called {key!r}{_nearest(key, known)}") from None
-        if problem["type"] == "missing":
-            raise SparclError(f"The setting {key} is missing.") from None
-        expected = problem["msg"][0].lower() + problem["msg"][1:]
-        if problem["type"] in ("model_type", "dataclass_type"):
-            expected = f"it is a section; set {key}.NAME instead"
-        raise SparclError(f"The setting {key} = {problem.get('input')!r} is wrong: {expected}.") from None
+        return check_fields({"name": FieldRule(str), **rules}, values)
+    except WrongValueError as wrong:
+        raise _explained(wrong, f"{section}.") from None
 
 
-def _section(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
-    """The model at a place in another one, through lists and what may be left out."""
-    for part in path:
-        if part in model.model_fields:
-            annotation = model.model_fields[part].annotation
-            inside = [annotation, *get_args(annotation)]
-            model = next((one for one in inside if isinstance(one, type) and issubclass(one, BaseModel)), model)
-    return model
+def validated(kind: type[_T], values: Values, prefix: str = "") -> _T:
+    """The values as this class wants them; SparclError with one line for the first that is wrong."""
+    try:
+        return check(kind, values)
+    except WrongValueError as wrong:
+        raise _explained(wrong, prefix) from None
+
+
+def _explained(wrong: WrongValueError, prefix: str) -> SparclError:
+    section = prefix + "".join(f"{part}." for part in wrong.path[:-1])
+    key = prefix + ".".join(wrong.path)
+    if wrong.sort == "unknown":
+        known = [section + name for name in wrong.known]
+        return SparclError(f"There is no setting called {key!r}{_nearest(key, known)}")
+    if wrong.sort == "missing":
+        return SparclError(f"The setting {key} is missing.")
+    return SparclError(f"The setting {key} = {wrong.value!r} is wrong: {wrong.problem}.")

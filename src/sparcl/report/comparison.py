@@ -3,10 +3,11 @@
 import datetime
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sparcl.checked import plain
 from sparcl.errors import SparclError
 from sparcl.files import write_text
 from sparcl.learning.run_directory import RunDirectory
@@ -34,24 +35,25 @@ def headings(rows: Sequence[Row]) -> list[str]:
     return [h for h in dict.fromkeys((*accuracies, *CLASS_INCREMENTAL, *DOMAIN_INCREMENTAL, *COSTS)) if h in wanted]
 
 
-def compare(directories: Sequence[RunDirectory], note: Callable[[str], None] = lambda _: None) -> list[Row]:
+def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> list[Row]:
     """One row for each group of runs, in the order in which they were given.
 
     What is not a finished run is left out, and `note` is told; if nothing is left, that is an error.
     """
     groups: dict[str, list[tuple[Settings, RunDirectory]]] = {}
-    for directory in directories:
+    for path in paths:
         try:
+            directory = RunDirectory.open(path)
             settings, result = directory.stored_settings(), directory.result()
         except SparclError as error:
             note(f"Left out: {error}")
             continue
         if result is None:
-            note(f"Left out: {directory.path} is not finished. Continue it with: sparcl run --resume {directory.path}")
+            note(f"Left out: {path} is not finished. Continue it with: sparcl run --resume {path}")
             continue
-        group = groups.setdefault(fingerprint(settings.model_copy(update={"seed": 0})), [])
+        group = groups.setdefault(fingerprint(replace(settings, seed=0)), [])
         if settings.seed in [other.seed for other, _ in group]:
-            note(f"Left out: {directory.path} is the same run as {group[0][1].path}, with the same seed.")
+            note(f"Left out: {path} is the same run as {group[0][1].path}, with the same seed.")
             continue
         group.append((settings, directory))
     if not groups:
@@ -104,7 +106,7 @@ def _domain_measures(result: dict[str, Any]) -> tuple[float | None, ...]:
 
 def distinct_names(all_settings: Sequence[Settings]) -> list[str]:
     """DATASET/METHOD, and whatever else tells the rows apart."""
-    flat = [_flattened(settings.model_dump(mode="json")) for settings in all_settings]
+    flat = [_flattened(plain(settings)) for settings in all_settings]
     short = [short_name(settings) for settings in all_settings]
     names = []
     silent = ("dataset", "method.name", "sparsifier.name", "sparsity", "seed", "threads", "data.root", "checkpoint.")

@@ -4,23 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-import pydantic
-from pydantic import BaseModel, ConfigDict, Field
-
+from sparcl.checked import Bounds, Checked, WrongValueError, check, plain, setting
 from sparcl.errors import SparclError
 from sparcl.learning.run_directory import RunDirectory
 
-_Model = TypeVar("_Model", bound=BaseModel)
-Count = Annotated[int, Field(ge=0, le=10**30)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Percent = Annotated[float, Field(ge=0, le=100)]
+_T = TypeVar("_T")
+Count = Annotated[int, Bounds(ge=0, le=10**30)]
+Share = Annotated[float, Bounds(ge=0, le=1)]
+Percent = Annotated[float, Bounds(ge=0, le=100)]
 
 
-class Checked(BaseModel):
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+class Stored(Checked, ignores_unknown=True):
+    """A newer version may have written more."""
 
 
-class Epoch(Checked):
+class Epoch(Stored):
     task: Count
     epoch: Count
     steps: Count
@@ -31,12 +29,12 @@ class Epoch(Checked):
     gradient_density: Share | None = None
 
 
-class LayerChange(Checked):
+class LayerChange(Stored):
     active: Count
     density: Share
     removed: Count
     grown: Count
-    survivors_by_age: dict[int, Count] = {}
+    survivors_by_age: dict[int, Count] = setting(factory=dict)
 
     @property
     def churn(self) -> float:
@@ -44,16 +42,16 @@ class LayerChange(Checked):
         return 100 * (self.removed + self.grown) / self.active if self.active else 0.0
 
 
-class Adjustment(Checked):
+class Adjustment(Stored):
     """A change of masks, or of the samples that are presented."""
 
     task: Count
     epoch: Count
-    layers: dict[str, LayerChange] = {}
+    layers: dict[str, LayerChange] = setting(factory=dict)
     removed_samples: Count = 0
 
 
-class Evaluation(Checked):
+class Evaluation(Stored):
     """Of the untrained network, or at the end of a task."""
 
     task: Count | None = None
@@ -66,8 +64,7 @@ class Evaluation(Checked):
 
     def rows(self) -> dict[str, list[float | None]]:
         """By kind."""
-        found: dict[str, list[float | None]] = self.model_dump(exclude={"task"}, exclude_none=True)
-        return found
+        return {name: row for name, row in plain(self).items() if name != "task" and row is not None}
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class History:
 
     @classmethod
     def of(cls, directory: RunDirectory) -> "History":
-        kinds: dict[str, tuple[type[Checked], list[Any]]] = {
+        kinds: dict[str, tuple[type[Stored], list[Any]]] = {
             "epoch": (Epoch, []),
             "sparsity": (Adjustment, []),
             "task": (Evaluation, []),
@@ -95,11 +92,9 @@ class History:
         return cls(epochs, adjustments, evaluations, untrained[-1] if untrained else None)
 
 
-def validated(model: type[_Model], content: Any, blame: str) -> _Model:
-    """The content as this model, or one line that begins with `blame`."""
+def validated(kind: type[_T], content: Any, blame: str) -> _T:
+    """The content as this class, or one line that begins with `blame`."""
     try:
-        return model.model_validate(content)
-    except pydantic.ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"]))
-        raise SparclError(f"{blame}: {where}: {problem['msg'][0].lower()}{problem['msg'][1:]}.") from None
+        return check(kind, content)
+    except WrongValueError as wrong:
+        raise SparclError(f"{blame}: {wrong}.") from None

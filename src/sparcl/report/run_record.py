@@ -11,25 +11,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparcl.checked import plain
 from sparcl.errors import SparclError
 from sparcl.learning import checkpoints
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings
 from sparcl.metrics import AccuracyMatrix
 from sparcl.metrics.costs import COUNTED
-from sparcl.report.events import Checked, Count, History, Percent, validated
+from sparcl.report.events import Count, History, Percent, Stored, validated
 
 KINDS = {"class_il": "Class-IL", "task_il": "Task-IL", "domain_il": "Domain-IL"}
 SNAPSHOTS = "_snapshots"
 
 
-class StreamTask(Checked):
+class StreamTask(Stored):
     classes: tuple[Count, Count]
     train: Count
     test: Count
 
 
-class StreamDescription(Checked):
+class StreamDescription(Stored):
     name: str
     class_names: list[str]
     domains: list[str]
@@ -37,17 +38,17 @@ class StreamDescription(Checked):
     tasks: list[StreamTask]
 
 
-class Flops(Checked):
+class Flops(Stored):
     total: Count
     phases: dict[str, Count]
 
 
-class CountedFlops(Checked):
+class CountedFlops(Stored):
     paper: Flops
     full: Flops
 
 
-class Costs(Checked):
+class Costs(Stored):
     seconds: dict[str, float]
     peak_memory_mb: float | None = None  # known when a run has ended
     flops: CountedFlops | None = None
@@ -57,13 +58,13 @@ class Costs(Checked):
         return sum(self.seconds.values())
 
 
-class Confusion(Checked):
+class Confusion(Stored):
     kind: str
     task: Count
     counts: list[list[Count]]
 
 
-class StoredMatrix(Checked):
+class StoredMatrix(Stored):
     rows: list[list[Percent | None]]
     untrained: list[Percent | None]
 
@@ -154,7 +155,7 @@ def _matrices(result: dict[str, Any], path: Path) -> dict[str, AccuracyMatrix]:
         if kind.removesuffix(SNAPSHOTS) in KINDS:
             stored = validated(StoredMatrix, content, f"{blame}: {kind}")
             try:
-                matrices[kind] = AccuracyMatrix.from_json(stored.model_dump(), len(stored.rows))
+                matrices[kind] = AccuracyMatrix.from_json(plain(stored), len(stored.rows))
             except ValueError as error:
                 raise SparclError(f"{blame}: {kind}: {error}.") from error
     if not any(kind in matrices for kind in KINDS):

@@ -42,8 +42,9 @@ def as_csv(numbers: Iterable[Scalar]) -> str:
 
 
 def _of_epoch(epoch: Epoch, steps: dict[tuple[int, int], int]) -> Iterator[Scalar]:
-    measured = epoch.model_dump(exclude={"task", "epoch", "steps"}, exclude_none=True)
-    for name, value in measured.items():
+    for name, value in vars(epoch).items():
+        if name in ("task", "epoch", "steps") or value is None:
+            continue
         yield Scalar(steps[epoch.task, epoch.epoch], epoch.task + 1, epoch.epoch + 1, f"train/{name}", value)
 
 

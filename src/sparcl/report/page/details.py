@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+from sparcl.checked import plain
 from sparcl.report.markup import Markup, element, join
 from sparcl.report.measures import RunView
 from sparcl.report.page.parts import UNKNOWN, Section, hidden, run_tag, table
 
 
 def section(views: Sequence[RunView]) -> Section:
-    settings = [_flat(view.run.settings.model_dump(mode="json")) for view in views]
+    settings = [_flat(plain(view.run.settings)) for view in views]
     machines = [_flat(view.run.environment) for view in views]
     content = join(
         hidden("Settings", _side_by_side(views, settings), "settings"),
