@@ -98,7 +98,7 @@ class Sweep:
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """`method.alpha` may be written with a dot or as a table in a table."""
-    flat: dict[str, Any] = setting(factory=dict)
+    flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping) and not {"low", "high"} <= set(value):
             flat |= flattened(value, f"{prefix}{name}.")
