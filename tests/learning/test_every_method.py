@@ -95,6 +95,28 @@ def test_a_task_ends_once_even_if_its_evaluation_is_broken_off(tmp_path, name):
     assert everything_that_must_be_identical(tmp_path / "stopped") == whole
 
 
+@pytest.mark.parametrize("preset", ["ewc", "sparcl-ewc-75"])
+def test_a_stop_while_information_is_gathered_is_obeyed_at_once_and_changes_nothing(tmp_path, preset):
+    trainer_of(f"digits/{preset}", tmp_path / "whole", *SMALL).run()
+    stopped = trainer_of(f"digits/{preset}", tmp_path / "stopped", *SMALL)
+    passes = []
+
+    def count(images, train=True, **rest):
+        if not train and stopped.position.task == 1 and stopped.position.epoch == stopped.epochs:
+            passes.append(len(images))
+            if len(passes) == 5:
+                stopped.request_stop()
+        return forward(images, train=train, **rest)
+
+    forward, stopped.network.forward = stopped.network.forward, count
+    with pytest.raises(Stopped):
+        stopped.run()
+    assert passes == [1] * 5 and not stopped.position.ended
+    trainer_of(f"digits/{preset}", tmp_path / "stopped", *SMALL).run()
+    whole = everything_that_must_be_identical(tmp_path / "whole")
+    assert everything_that_must_be_identical(tmp_path / "stopped") == whole
+
+
 @pytest.mark.parametrize("name", NEW)
 def test_it_learns_split_digits(tmp_path, name):
     """The preset as it is, on the engine; of two seeds the mean."""

@@ -51,6 +51,7 @@ class Loop:
             settings.buffer_size,
             settings.replay_batch_size,
             len(tasks),
+            self.poll,
         )
         method = METHODS[settings.method.name]
         self.method = method(workplace, settings.method.options)

@@ -77,15 +77,18 @@ class OnlineEwc(Method, name="ewc"):
         masked, parameters.updated = parameters.updated, {}
         information = parameters.gradients.moved_to(parameters.index)  # all zero: no step is under way
         gradients = parameters.gradients.flat
-        for sample in range(len(samples)):
-            image = self.workplace.augmentation.test(samples.images, samples.positions[sample : sample + 1])
-            logits, context = self.network.forward(image, train=False)
-            self.network.backward(context, cross_entropy(samples.labels[sample : sample + 1])(logits)[1])
-            self.watcher.extra_pass(1, self.network, backward=True)
-            np.multiply(gradients, gradients, out=gradients)
-            information.flat += gradients
-            gradients[...] = 0.0
-        parameters.updated = masked
+        try:
+            for sample in range(len(samples)):
+                self.workplace.poll()
+                image = self.workplace.augmentation.test(samples.images, samples.positions[sample : sample + 1])
+                logits, context = self.network.forward(image, train=False)
+                self.network.backward(context, cross_entropy(samples.labels[sample : sample + 1])(logits)[1])
+                np.multiply(gradients, gradients, out=gradients)
+                information.flat += gradients
+                gradients[...] = 0.0
+        finally:
+            parameters.updated = masked
+        self.watcher.extra_pass(len(samples), self.network, backward=True)
         information.flat /= len(samples)
         return information
 

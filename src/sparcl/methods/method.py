@@ -46,6 +46,10 @@ class GradientWatcher:
         """A method has sent so many samples through a network for another purpose than to learn from them."""
 
 
+def _go_on() -> None:
+    """Nobody asks for a stop."""
+
+
 @dataclass(frozen=True)
 class Workplace:
     """What the loop hands to a method."""
@@ -56,6 +60,8 @@ class Workplace:
     buffer_size: int
     replay_batch_size: int
     tasks: int = 1  # how many the stream has
+    #: To be called in long work at a task's end, before anything is changed: it raises if the run shall stop.
+    poll: Callable[[], None] = _go_on
 
 
 Scenario = Literal["class-il", "task-il", "domain-il"]
