@@ -20,6 +20,15 @@ def test_tuned_values_follow_the_buffer_size_and_yield_to_the_user():
     assert settings_of("cifar10/derpp", "method.alpha=0.7").method.options["alpha"] == 0.7
 
 
+def test_what_a_protocol_says_of_methods_is_for_those_that_know_it_and_yields_to_the_user():
+    assert settings_of("cifar10/ewc", protocol="reduced").method.options["fisher_samples"] == 1000
+    assert (
+        settings_of("cifar10/ewc", "method.fisher_samples=7", protocol="reduced").method.options["fisher_samples"] == 7
+    )
+    assert settings_of("cifar10/ewc").method.options["fisher_samples"] is None
+    assert "fisher_samples" not in settings_of("cifar10/er", protocol="reduced").method.options
+
+
 def test_changes_reach_into_sections_and_may_name_another_method():
     settings = settings_of("cifar10/derpp", "data.tasks=2", "evaluation.bn_recalibration=true", protocol="reduced")
     assert (settings.data.tasks, settings.data.images_per_task) == (2, 5000)

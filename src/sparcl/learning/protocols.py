@@ -41,6 +41,7 @@ PROTOCOLS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "data": {"images_per_task": 5000},
             "evaluation": _SMOOTHED,
             "sparsifier": {"stage_epochs": 1},
+            "method": {"fisher_samples": 1000},  # EWC's, which otherwise take longer than its training
         },
         # The paper's network and its larger buffer; a tenth of the epochs, half of the images.
         "short": {

@@ -23,7 +23,7 @@ from sparcl.graph import MODELS
 from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
 from sparcl.methods import METHODS
 from sparcl.network import Backend
-from sparcl.sparsity import SPARSIFIERS, Sparsifier
+from sparcl.sparsity import SPARSIFIERS
 from sparcl.sparsity.sparcl import OFFICIAL_METHOD, OFFICIAL_OPTIONS, OFFICIAL_SETTINGS, OFFICIAL_TUNED
 
 Values = dict[str, Any]
@@ -137,13 +137,13 @@ def resolve(given: Values) -> Settings:
     if sparsifier_values.get("preset") == "official":
         values = merge(OFFICIAL_SETTINGS, values)
         official = {**OFFICIAL_METHOD, **OFFICIAL_TUNED.get(method.name, {})}
-        tuned |= {key: value for key, value in official.items() if key in method.hyperparameters()}
+        tuned |= _known(official, method.hyperparameters())
         sparsifier_values = {**OFFICIAL_OPTIONS, **sparsifier_values}
-    values["method"] = _check_named("method", method.hyperparameters(), {**tuned, **values["method"]})
+    of_method = _known(protocols[protocol].get("method", {}), method.hyperparameters())
+    of_sparsifier = _known(protocols[protocol].get("sparsifier", {}), sparsifier.options())
+    values["method"] = _check_named("method", method.hyperparameters(), {**tuned, **of_method, **method_values})
     values["sparsifier"] = _check_named(
-        "sparsifier",
-        sparsifier.options(),
-        {"name": "none", **_for(sparsifier, protocols[protocol]), **sparsifier_values},
+        "sparsifier", sparsifier.options(), {"name": "none", **of_sparsifier, **sparsifier_values}
     )
     settings = validated(Settings, values)
     if settings.sparsifier.name != "none" and method.stays_dense_because:
@@ -236,9 +236,9 @@ def _nearest(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f". Choose one of: {', '.join(sorted(known))}."
 
 
-def _for(sparsifier: type[Sparsifier], protocol: Mapping[str, Any]) -> Values:
-    """What a protocol says about sparsifiers, as far as this one has such an option."""
-    return {key: value for key, value in protocol.get("sparsifier", {}).items() if key in sparsifier.options()}
+def _known(values: Mapping[str, Any], options: Mapping[str, Any]) -> Values:
+    """What a protocol says about methods or sparsifiers in general, as far as this one has such an option."""
+    return {key: value for key, value in values.items() if key in options}
 
 
 def _check_named(section: str, options: Mapping[str, tuple[Any, Any]], values: Values) -> Values:
