@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -85,11 +86,13 @@ def test_compare_merges_seeds_and_writes_into_a_document(finished_run, tmp_path)
     finished = sparcl("compare", finished_run, other, "--into", document, "--section", "here", "--json")
     (row,) = json.loads(finished.stdout)
     assert row["seeds"] == [0, 5]
-    assert "±" in row["Class-IL"]
+    measured = row["measures"]["Class-IL"]
+    assert measured["mean"] == pytest.approx(statistics.mean(measured["values"])) and len(measured["values"]) == 2
+    cell = f"{measured['mean']:.2f} ± {measured['std']:.2f}"
     text = document.read_text()
     assert text.startswith("before\n<!-- begin here -->\n| run")
     assert text.endswith("<!-- end here -->\nafter\n")
-    assert f"| digits/er | 100 | 0, 5 | {row['Class-IL']} |" in text
+    assert f"| digits/er | 100 | 0, 5 | {cell} |" in text
     assert "old" not in text
     changed = tmp_path / "changed"
     sparcl("run", "digits/er", *QUICK, "--set", "buffer_size=7", "--out", changed)

@@ -88,6 +88,7 @@ def test_wrong_names_are_told_in_one_line():
     for ask, words in (
         (lambda: load("tabel1"), "did you mean 'table1'"),
         (lambda: groups(load("table1"), "reduced", ["mnist"]), "data set in Table 1"),
+        (lambda: groups(load("table1"), "smoke", ["mnist"]), "data set in Table 1"),
         (lambda: groups(load("table1"), "short", ["tiny_imagenet"]), "protocol of tiny_imagenet"),
         (lambda: load("table1").only(["DER#"]), "has no row 'DER#'"),
     ):

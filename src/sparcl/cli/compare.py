@@ -10,7 +10,6 @@ import typer
 from rich import box
 from rich.table import Table
 
-from sparcl.checked import plain
 from sparcl.cli.display import print_table
 from sparcl.errors import SparclError
 from sparcl.report import comparison
@@ -36,8 +35,7 @@ def compare(
         command = shlex.join(["sparcl", *sys.argv[1:]])
         comparison.replace_section(into, section, comparison.markdown(rows, command))
     if as_json:
-        named = [{"name": row.name, "settings": plain(row.settings), "seeds": row.seeds, **row.cells} for row in rows]
-        print(json.dumps(named))
+        print(json.dumps([row.to_json() for row in rows]))
     else:
         print_rows(rows)
 

@@ -87,7 +87,7 @@ def sweep(
     if finished:
         rows = comparison.compare([directory.path for directory in finished])
         if as_json:
-            print(json.dumps([{"name": row.name, "seeds": row.seeds, **row.cells} for row in rows]))
+            print(json.dumps([row.to_json() for row in rows]))
         else:
             print_rows(rows)
             print(f"The runs are in {root}")

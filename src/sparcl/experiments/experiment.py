@@ -87,11 +87,11 @@ def load(name: str) -> Experiment:
 
 def groups(experiment: Experiment, protocol: str, datasets: Sequence[str]) -> list[Group]:
     """The data sets to learn: all of the experiment, or those that were chosen."""
-    if protocol == SMOKE:
-        return [Group(STAND_IN, experiment.datasets[0])]
     for one in datasets:
         settings.choose(f"data set in {experiment.source}", one, dict.fromkeys(experiment.datasets))
     chosen = [one for one in experiment.datasets if one in (datasets or experiment.datasets)]
+    if protocol == SMOKE:
+        return [Group(STAND_IN, chosen[0])]
     for one in chosen:
         settings.choose(f"protocol of {one}", protocol, PROTOCOLS.get(one, {DEFAULT_PROTOCOL: {}}))
     return [Group(one, one) for one in chosen]

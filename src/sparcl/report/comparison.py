@@ -25,7 +25,19 @@ class Row:
     name: str
     settings: Settings  # of the first run; the others differ in the seed
     seeds: tuple[int, ...]
-    cells: dict[str, str]  # by heading
+    measured: dict[str, list[float | None]]  # by heading, a number for each seed
+
+    @property
+    def cells(self) -> dict[str, str]:
+        return {heading: _cell(values, heading in COSTS) for heading, values in self.measured.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "seeds": list(self.seeds),
+            "settings": plain(self.settings),
+            "measures": {heading: _summary(values) for heading, values in self.measured.items()},
+        }
 
 
 def headings(rows: Sequence[Row]) -> list[str]:
@@ -64,8 +76,8 @@ def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None)
 
 def _row(name: str, group: list[tuple[Settings, RunDirectory]]) -> Row:
     measured = [measures(directory) for _, directory in group]
-    cells = {heading: _cell([run[heading] for run in measured], heading in COSTS) for heading in measured[0]}
-    return Row(name, group[0][0], tuple(settings.seed for settings, _ in group), cells)
+    by_heading = {heading: [run[heading] for run in measured] for heading in measured[0]}
+    return Row(name, group[0][0], tuple(settings.seed for settings, _ in group), by_heading)
 
 
 def measures(directory: RunDirectory) -> dict[str, float | None]:
@@ -133,6 +145,16 @@ def _flattened(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in values.items():
         flat |= _flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
+
+
+def _summary(values: list[float | None]) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    whole = len(known) == len(values)
+    return {
+        "mean": statistics.mean(known) if whole else None,
+        "std": statistics.stdev(known) if whole and len(known) > 1 else None,
+        "values": values,
+    }
 
 
 def _cell(values: list[float | None], whole: bool) -> str:
