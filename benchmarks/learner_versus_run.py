@@ -57,6 +57,7 @@ def main() -> None:
     arguments.add_argument("--width", type=int, default=20)
     arguments.add_argument("--size", type=int, default=32)
     arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--threads", type=int, default=0, help="0: all cores")
     options = arguments.parse_args()
     source = os.environ.get("SPARCL_FOLDERS")
     if not source:
@@ -67,6 +68,7 @@ def main() -> None:
         "epochs": options.epochs,
         "width": options.width,
         "seed": options.seed,
+        "threads": options.threads,
         "sparsifier.stage_epochs": 1,
         "method.learning_rate": 0.1,
         "method.beta": 1.0,
