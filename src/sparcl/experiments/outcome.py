@@ -138,10 +138,11 @@ def _finished(trials: Sequence[Trial], root: Path) -> list[RunDirectory]:
     return [directory for directory in directories if is_finished(directory)]
 
 
-def _counted(run: RunDirectory) -> float:
-    """FLOPs that ran, as the paper counts."""
+def _counted(run: RunDirectory) -> float | None:
+    """FLOPs that ran, as the paper counts; older versions did not count them."""
+    costs = run.costs()
     try:
-        return float(run.costs()["flops"]["paper"]["total"])
+        return float(costs["flops"]["paper"]["total"]) if "flops" in costs else None
     except (KeyError, TypeError, ValueError) as error:
         raise SparclError(f"{run.path}/costs.json is damaged ({error!r}).") from error
 
