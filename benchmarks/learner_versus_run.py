@@ -98,7 +98,8 @@ def main() -> None:
         for name, row in rows.items()
     ]
     protocol = (
-        f"{len(classes)} classes, {options.images} pictures of each, {options.epochs} epochs, width {options.width}; "
+        f"{len(classes)} classes, {options.images} pictures of each, {options.epochs} epochs, width {options.width}, "
+        f"sparsity 0.9, seed {options.seed}, {options.threads or 'all'} threads; "
         "Class-IL accuracy in percent after all tasks."
     )
     headings = ("side", *(" ".join(task) for task in tasks), "mean", "ratio")
