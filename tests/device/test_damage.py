@@ -117,6 +117,7 @@ ARRAYS = [
     ("index.conv2.weight", lambda t: t[::-1].copy()),
     ("index.conv2.weight", lambda t: t + 10**6),
     ("index.conv2.weight", lambda t: t - 10**6),
+    ("index.conv2.weight", lambda t: np.append(t[:-1], np.int32(-(2**31)))),  # whose distance to others overflows
     ("index.conv2.weight", lambda t: t.astype(np.float32)),
     ("updated.conv2.weight", lambda t: t + 10**6),
     ("updated.conv2.weight", lambda t: t[::-1].copy()),

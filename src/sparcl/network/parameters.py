@@ -55,7 +55,7 @@ def best(scores: Scores, count: int) -> Index:
 
 
 def check_positions(spec: ParameterSpec, positions: Index) -> None:
-    if len(positions) and (positions[0] < 0 or positions[-1] >= spec.size or (np.diff(positions) <= 0).any()):
+    if len(positions) and (positions[0] < 0 or positions[-1] >= spec.size or (positions[1:] <= positions[:-1]).any()):
         raise ValueError(f"the positions of {spec.name} are not sorted, or outside of 0..{spec.size - 1}")
 
 

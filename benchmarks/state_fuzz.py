@@ -1,0 +1,178 @@
+"""Damages the state of a learner ten thousand times and uses what comes out, on an engine built with sanitizers.
+
+    python -m benchmarks.state_fuzz               # builds that engine first: some minutes
+    python -m benchmarks.state_fuzz --count 200
+
+Half of the damage is to bytes, as a worn-out memory card does it; the other half is to arrays and to the text beside
+them, with checksums that are right again, as somebody with intentions does it. Each state must answer, or be refused in
+one line; a wrong memory access, a crash, another exception or a minute without an answer ends it with an error.
+"""
+
+import argparse
+import collections
+import copy
+import os
+import random
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+BUILD = ROOT / "build" / "sanitized"
+SETTINGS = {
+    "image_size": 8,
+    "model": "convnet",
+    "width": 4,
+    "epochs": 1,
+    "batch_size": 8,
+    "buffer_size": 10,
+    "threads": 1,
+    "sparsifier": {"stage_epochs": 1},
+}
+ODD = (None, True, -1, 0, 1, 2**31, 2**63, 1e300, float("nan"), "", "x", "../..", [], [0] * 50, {}, {"a": 1})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000, help="how many damaged states")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    packages = build()
+    library = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    # Without site, so that the package is the one that was built here, not the one that is installed.
+    paths = [str(packages), sysconfig.get_path("purelib"), str(ROOT)]
+    code = f"import sys; sys.path[:0] = {paths}; from benchmarks.state_fuzz import fuzz; "
+    code += f"fuzz({options.count}, {options.seed})"
+    environment = {**os.environ, "LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0"}
+    sys.exit(subprocess.run([sys.executable, "-S", "-c", code], env=environment, check=False).returncode)
+
+
+def build() -> Path:
+    """The package with a sanitized engine, unpacked; returns where."""
+    own = ["-C", "cmake.define.SPARCL_SANITIZE=ON", "-C", f"build-dir={BUILD}/cmake"]
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *own, "-w", str(BUILD), str(ROOT)]
+    subprocess.run(command, check=True)
+    packages = BUILD / "packages"
+    with zipfile.ZipFile(next(BUILD.glob("*.whl"))) as wheel:
+        wheel.extractall(packages)
+    return packages
+
+
+def fuzz(count: int, seed: int) -> None:
+    from sparcl.data.export import export_pictures
+    from sparcl.data.load import find_source
+    from sparcl.device.learner import Learner
+    from sparcl.device.states import read_sealed
+    from sparcl.errors import SparclError
+
+    chance = random.Random(seed)
+    outcomes: collections.Counter[str] = collections.Counter()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        export_pictures(find_source("digits"), None, folder / "digits", lambda *_: None)
+        train = folder / "digits" / "train"
+        learner = Learner.create(folder / "shop", **SETTINGS)
+        learner.learn({name: sorted((train / name).iterdir())[:12] for name in ("0", "1")})
+        path = learner.states.path(1)
+        whole, (tensors, state) = path.read_bytes(), read_sealed(path)
+        more = sorted((train / "2").iterdir())[:12]
+        for number in range(count):
+            kind = "bytes" if number % 2 else "content"
+            if number % 2:
+                path.write_bytes(damaged_bytes(whole, chance))
+            else:
+                write_damaged(path, tensors, state, chance)
+            signal.alarm(60)  # whoever takes longer than that hangs
+            try:
+                opened = Learner.open(learner.directory)
+                opened.status()
+                opened.predict(train / "0" / "00000.png")
+                if number % 20 == 0:
+                    opened.learn({"2": more})
+                    opened.undo()
+                outcomes[f"{kind}: answered"] += 1
+            except SparclError as error:
+                if "\n" in str(error):
+                    raise AssertionError(f"more than one line: {error}") from error
+                outcomes[f"{kind}: refused"] += 1
+    signal.alarm(0)
+    print(f"{count} damaged states: " + ", ".join(f"{how} {times}" for how, times in sorted(outcomes.items())))
+
+
+def damaged_bytes(whole: bytes, chance: random.Random) -> bytes:
+    content = bytearray(whole)
+    match chance.choice(("flip", "header", "cut", "zeros", "longer")):
+        case "flip":
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        case "header":
+            for _ in range(chance.randint(1, 8)):
+                content[chance.randrange(min(3000, len(content)))] = chance.randrange(256)
+        case "cut":
+            del content[chance.randrange(len(content)) :]
+        case "zeros":
+            start = chance.randrange(len(content))
+            content[start : start + 512] = bytes(len(content[start : start + 512]))
+        case _:
+            content += chance.randbytes(100)
+    return bytes(content)
+
+
+def write_damaged(path: Path, tensors: dict[str, Any], state: dict[str, Any], chance: random.Random) -> None:
+    """An array or a text that is another one than before, sealed as if it were right."""
+    from sparcl.device.states import write_sealed
+
+    tensors, state = dict(tensors), copy.deepcopy({key: state[key] for key in state if key != "checksums"})
+    for _ in range(chance.randint(1, 3)):
+        if chance.random() < 0.5:
+            name = chance.choice(sorted(tensors))
+            tensors[name] = damaged_array(tensors[name], chance)
+        else:
+            damage_text(state, chance)
+    write_sealed(path, tensors, state)
+
+
+def damaged_array(array: Any, chance: random.Random) -> Any:
+    import numpy as np
+
+    match chance.choice(("value", "shorter", "longer", "type", "shape", "order")):
+        case "value" if array.size:
+            array = array.copy()
+            odd = [-1, 0, 1, 2**31 - 1, -(2**31)] if array.dtype.kind in "iu" else [np.nan, np.inf, -1, 0, 1e30]
+            with np.errstate(all="ignore"):
+                array.reshape(-1)[chance.randrange(array.size)] = np.array(chance.choice(odd)).astype(array.dtype)
+            return array
+        case "shorter":
+            return array[: len(array) // 2].copy() if array.ndim else array
+        case "longer":
+            return np.concatenate([array, array]) if array.ndim else array
+        case "type":
+            with np.errstate(all="ignore"):
+                return array.astype(chance.choice(["float32", "float64", "int64", "uint8", "int32", "bool"]))
+        case "shape":
+            return array.reshape(-1)
+        case _:
+            return array[::-1].copy() if array.ndim else array
+
+
+def damage_text(value: Any, chance: random.Random) -> None:
+    """One value, anywhere in it, becomes another or goes."""
+    while True:
+        key = chance.choice(sorted(value) if isinstance(value, dict) else range(len(value)))
+        if not isinstance(value[key], dict | list) or not value[key] or chance.random() < 0.3:
+            break
+        value = value[key]
+    if chance.random() < 0.2:
+        del value[key]
+    else:
+        value[key] = copy.deepcopy(chance.choice(ODD))
+
+
+if __name__ == "__main__":
+    main()
