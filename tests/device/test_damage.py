@@ -150,6 +150,8 @@ CHANGES = [
     (("network", "classes"), "01"),
     (("network", "mean"), [1, 2]),
     (("network", "std"), [0, 0, 0]),
+    (("network", "std"), [1e-300, 1, 1]),
+    (("network", "mean"), [1e300, 0, 0]),
     (("network", "format"), 2),
     (("position", "task"), 7),
     (("position", "task"), -1),

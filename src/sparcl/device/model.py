@@ -22,6 +22,7 @@ from sparcl.network.restoring import load_network
 FORMAT = 1
 MOST_CLASSES = 10_000
 MOST_WIDTH = 1024
+LARGEST_SCALE = 1e7  # of pixels between 0 and 1, whose deviation is 1e-6 at least
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ class Description:
             size=_whole(content["size"], 8, 1024),
             outputs=_whole(content["outputs"], max(1, len(classes)), MOST_CLASSES),
             classes=tuple(classes),
-            mean=_channels(content["mean"], -np.inf),
-            std=_channels(content["std"], 0.0),
+            mean=_channels(content["mean"], -LARGEST_SCALE),
+            std=_channels(content["std"], 1 / LARGEST_SCALE),
         )
 
 
@@ -130,6 +131,6 @@ def _whole(value: Any, least: int, most: int) -> int:
 
 def _channels(values: Any, above: float) -> tuple[float, ...]:
     numbers = tuple(float(value) for value in values)
-    if len(numbers) != 3 or not all(np.isfinite(number) and number > above for number in numbers):
+    if len(numbers) != 3 or not all(above < number < LARGEST_SCALE for number in numbers):
         raise ValueError("the mean or the deviation of the channels is impossible")
     return numbers
