@@ -17,15 +17,19 @@ namespace {
 #if defined(__AVX512F__)
 constexpr int lanes = 16;
 constexpr int accumulators = 16;  // of 32 registers: beyond 16 the tiles only grow, the speed does not
+constexpr int gradient_sums = 8;
 #elif defined(__AVX__)
 constexpr int lanes = 8;
 constexpr int accumulators = 8;  // of 16 registers: a weight and a loaded pixel need room too
+constexpr int gradient_sums = 8;
 #elif defined(__aarch64__)
 constexpr int lanes = 4;
 constexpr int accumulators = 16;
+constexpr int gradient_sums = 8;
 #else
 constexpr int lanes = 4;
 constexpr int accumulators = 8;
+constexpr int gradient_sums = 4;  // products need registers of their own: no multiply-add here
 #endif
 
 typedef float vec __attribute__((vector_size(4 * lanes)));
