@@ -6,7 +6,6 @@ Prints how many times longer a step takes without the choice.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from benchmarks.publish import parser, publish
 from sparcl import _engine
@@ -20,14 +19,16 @@ SPARSITIES = (0.75, 0.90, 0.95)
 EVERY_CHANNEL = 4096
 ONE_BY_FOUR = 2  # a tile shape
 
-Knobs = tuple[Any, ...]
+Convolve = tuple[int, int]  # a tile shape, channels in a block
+Gradient = tuple[int, bool]  # a tile shape, whether threads share the images
+Knobs = tuple[Convolve, Convolve, Gradient]
 
 
-def change(net: NativeNetwork, changed: Callable[[Knobs], Knobs]) -> NativeNetwork:
+def change(net: NativeNetwork, changed: Callable[[Convolve, Convolve, Gradient], Knobs]) -> NativeNetwork:
     """The same network with other knobs for every pass of every convolution."""
     net.predict(Workload(batch=1).images())  # binds the engine to the masks, on which the default knobs depend
     for layer in net.convolutions.values():
-        net.engine.set_knobs(layer, *(changed(knobs) for knobs in net.engine.knobs(layer)))
+        net.engine.set_knobs(layer, *changed(*net.engine.knobs(layer)))
     return net
 
 
@@ -51,13 +52,13 @@ def sides(work: Workload, sparsity: float, threads: int) -> dict[str, Step]:
             threads, step(native_side.network(work, 0.0))
         ),
         "order: blocks of input channels (without: all channels at once)": with_threads(
-            threads, step(change(network(), lambda knobs: (knobs[0], EVERY_CHANNEL, *knobs[2:])))
+            threads, step(change(network(), lambda f, d, g: ((f[0], EVERY_CHANNEL), (d[0], EVERY_CHANNEL), g)))
         ),
         "tiles of 8 to 16 pixels in registers (without: of 4)": with_threads(
-            threads, step(change(network(), lambda knobs: (ONE_BY_FOUR, *knobs[1:])))
+            threads, step(change(network(), lambda f, d, g: ((ONE_BY_FOUR, f[1]), (ONE_BY_FOUR, d[1]), (ONE_BY_FOUR, g[1]))))
         ),
         "balance: weight gradients shared by images (without: by output channels)": with_threads(
-            threads, step(change(network(), lambda knobs: (*knobs[:2], *(False for _ in knobs[2:]))))
+            threads, step(change(network(), lambda f, d, g: (f, d, (g[0], False))))
         ),
         f"{threads} threads (without: 1)": with_threads(1, step(network())),
     }

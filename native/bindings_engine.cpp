@@ -161,10 +161,9 @@ void bind_engine(nb::module_& module) {
       .def(
           "set_knobs",
           [](Engine& self, int layer, std::pair<int, int> forward, std::pair<int, int> data,
-             std::tuple<int, int, bool> gradient) {
-            self.set_knobs(layer, {{forward.first, forward.second},
-                                   {data.first, data.second},
-                                   {std::get<0>(gradient), std::get<1>(gradient), std::get<2>(gradient)}});
+             std::pair<int, bool> gradient) {
+            self.set_knobs(
+                layer, {{forward.first, forward.second}, {data.first, data.second}, {gradient.first, gradient.second}});
           },
           "layer"_a, "forward"_a, "data"_a, "gradient"_a)
       .def(
@@ -174,7 +173,7 @@ void bind_engine(nb::module_& module) {
             const Knobs k = self.convolution(layer).knobs();
             return std::make_tuple(std::make_pair(k.forward.shape, k.forward.channels),
                                    std::make_pair(k.data.shape, k.data.channels),
-                                   std::make_tuple(k.gradient.shape, k.gradient.channels, k.gradient.over_batch));
+                                   std::make_pair(k.gradient.shape, k.gradient.over_batch));
           },
           "layer"_a)
       .def(

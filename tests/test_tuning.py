@@ -80,7 +80,7 @@ def test_what_is_known_is_not_searched_again(network):
 def test_the_cache_keeps_and_adds(tmp_path):
     cache = TuningCache(tmp_path, "a processor")
     one = Tuned("convolve a", ("x",), (3, 16), 2.0, 1.0)
-    two = Tuned("weight_gradient b", ("y",), (4, 8, True), 2.0, 1.5)
+    two = Tuned("weight_gradient b", ("y",), (4, True), 2.0, 1.5)
     cache.store([one])
     cache.store([two])
     assert cache.load() == {one.key: one, two.key: two}

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
 
 namespace sparcl {
 namespace {
@@ -64,9 +65,8 @@ Knobs default_knobs(const ConvolutionShape& shape, double density, int accumulat
     knobs.data.channels = strided || small ? channels(48, 0.6, shape.outputs) : channels(16, 0.4, shape.outputs);
   }
   const bool full_rows = accumulators >= 16 && shape.out.width >= 16;
-  knobs.gradient = {full_rows ? 4 : knobs.forward.shape,
-                    small && !strided ? channels(64, 1.3, shape.inputs) : channels(16, 0.5, shape.inputs), true};
-  if (density >= 1.0) knobs.forward.channels = knobs.data.channels = knobs.gradient.channels = 64;
+  knobs.gradient = {full_rows ? 4 : knobs.forward.shape, true};
+  if (density >= 1.0) knobs.forward.channels = knobs.data.channels = 64;
   return knobs;
 }
 
@@ -91,16 +91,15 @@ void ConvolutionLayer::set_active(const int32_t* positions, const int32_t* place
   if (!tuned_)
     use(default_knobs(shape_, static_cast<double>(positions_.size()) / static_cast<double>(shape_.weights()),
                       accumulators_));
-  forward_built_ = data_built_ = gradient_built_ = false;
+  forward_built_ = data_built_ = false;
   clear_updated();
 }
 
-void ConvolutionLayer::set_updated(std::vector<int32_t> chosen) {
-  updated_ = std::move(chosen);
+void ConvolutionLayer::set_updated(const int32_t* chosen, int64_t count) {
+  updated_.assign(positions_.size(), false);
+  for (int64_t i = 0; i < count; ++i) updated_[chosen[i]] = true;
   all_updated_ = false;
   masked_built_ = false;
-  gradient_ = {};  // one of the two lists is enough memory
-  gradient_built_ = false;
 }
 
 void ConvolutionLayer::clear_updated() {
@@ -112,11 +111,11 @@ void ConvolutionLayer::clear_updated() {
 void ConvolutionLayer::set_knobs(const Knobs& knobs) {
   use(knobs);
   tuned_ = true;
-  forward_built_ = data_built_ = gradient_built_ = masked_built_ = false;
+  forward_built_ = data_built_ = masked_built_ = false;
 }
 
-void ConvolutionLayer::build_forward() {
-  sort_forward(shape_, active_weights(), knobs_.forward.channels, lanes_, forward_.list);
+void ConvolutionLayer::build_forward(const float* values) {
+  sort_forward(shape_, active_weights(), values, knobs_.forward.channels, lanes_, forward_.list);
   const TileGrid grid = forward_grid(shape_);
   forward_.dense = dense() && (shape_.kernel == 1 || shape_.in_padded);
   forward_.tiles = cover(grid, forward_.dense ? dense_shape(accumulators_) : usable_shape(grid, knobs_.forward.shape));
@@ -124,11 +123,11 @@ void ConvolutionLayer::build_forward() {
   forward_built_ = true;
 }
 
-void ConvolutionLayer::build_data() {
+void ConvolutionLayer::build_data(const float* values) {
   data_.resize(shape_.stride == 1 ? 1 : 4);
   for (int parity = 0; parity < static_cast<int>(data_.size()); ++parity) {
     Pass& pass = data_[parity];
-    sort_data(shape_, active_weights(), knobs_.data.channels, lanes_, parity, pass.list);
+    sort_data(shape_, active_weights(), values, knobs_.data.channels, lanes_, parity, pass.list);
     const TileGrid grid = data_grid(shape_, parity);
     pass.dense = dense() && (shape_.kernel == 1 || shape_.out_padded);
     pass.tiles = cover(grid, pass.dense ? dense_shape(accumulators_) : usable_shape(grid, knobs_.data.shape));
@@ -138,46 +137,46 @@ void ConvolutionLayer::build_data() {
   data_built_ = true;
 }
 
-void ConvolutionLayer::build_gradient() {
-  if (all_updated_) {
-    sort_gradient(shape_, active_weights(), knobs_.gradient.channels, lanes_, gradient_);
-    gradient_built_ = true;
-    return;
-  }
-  std::vector<int32_t> positions(updated_.size()), places(updated_.size());
-  for (size_t i = 0; i < updated_.size(); ++i) {
-    positions[i] = positions_[updated_[i]];
-    places[i] = places_.empty() ? updated_[i] : places_[updated_[i]];
+void ConvolutionLayer::build_masked_gradient() {
+  std::vector<int32_t> positions, places;
+  for (size_t i = 0; i < positions_.size(); ++i) {
+    if (!updated_[i]) continue;
+    positions.push_back(positions_[i]);
+    places.push_back(places_.empty() ? static_cast<int32_t>(i) : places_[i]);
   }
   const Active chosen{positions.data(), places.data(), static_cast<int64_t>(positions.size())};
-  sort_gradient(shape_, chosen, knobs_.gradient.channels, lanes_, masked_gradient_);
+  sort_gradient(shape_, chosen, knobs_.forward.channels, lanes_, masked_gradient_);
   masked_built_ = true;
 }
 
 void ConvolutionLayer::fill(Pass& pass, const float* values) {
-  Entry* entries = pass.list.entries.data();
+  float* weights = pass.list.weights.data();
   const int32_t* places = pass.list.places.data();
-  const int64_t count = static_cast<int64_t>(pass.list.entries.size());
-  for (int64_t i = 0; i < count; ++i) entries[i].weight = values[places[i]];
+  const int64_t count = static_cast<int64_t>(pass.list.weights.size());
+  for (int64_t i = 0; i < count; ++i) weights[i] = values[places[i]];
 }
 
 void ConvolutionLayer::refresh(const float* values, bool with_data_lists) {
-  if (!forward_built_) build_forward();
-  fill(forward_, values);
+  if (forward_built_) {
+    fill(forward_, values);
+  } else {
+    build_forward(values);
+  }
   if (!with_data_lists) return;
-  if (!data_built_) build_data();
-  if (all_updated_ && !gradient_built_) build_gradient();  // here, where threads share the layers
-  for (Pass& pass : data_) fill(pass, values);
+  if (data_built_) {
+    for (Pass& pass : data_) fill(pass, values);
+  } else {
+    build_data(values);
+  }
 }
 
 void ConvolutionLayer::refresh_scaled(const float* values, const std::vector<float>& scale) {
-  if (!forward_built_) build_forward();
+  if (!forward_built_) build_forward(values);
   const Ordered& list = forward_.list;
   for (int block = 0; block < list.blocks; ++block)
     for (int output = 0; output < list.outputs; ++output) {
       const int32_t* starts = list.starts.data() + (static_cast<int64_t>(block) * list.outputs + output) * 9;
-      for (int32_t i = starts[0]; i < starts[9]; ++i)
-        forward_.list.entries[i].weight = values[list.places[i]] * scale[output];
+      for (int32_t i = starts[0]; i < starts[9]; ++i) forward_.list.weights[i] = values[list.places[i]] * scale[output];
     }
 }
 
@@ -210,7 +209,7 @@ void ConvolutionLayer::run(const KernelTable& kernels, Pass& pass, const Side& f
   const Convolution job{.x = from.data,
                         .y = const_cast<float*>(to.data) + pass.first_pixel * lanes,
                         .list = pass.list.list(),
-                        .entries = pass.list.entries.data(),
+                        .weights = pass.list.weights.data(),
                         .dense = pass.dense,
                         .tiles = pass.tiles.data(),
                         .tile_count = static_cast<int32_t>(pass.tiles.size()),
@@ -238,7 +237,7 @@ void ConvolutionLayer::forward(const KernelTable& kernels, const float* x, float
 void ConvolutionLayer::data_gradient(const KernelTable& kernels, const float* dy, float* dx, Batch batch,
                                      bool accumulate, int threads) {
   for (Pass& pass : data_) {
-    if (accumulate && pass.list.entries.empty()) continue;
+    if (accumulate && pass.list.offsets.empty()) continue;
     run(kernels, pass, {dy, shape_.out}, {dx, shape_.in}, {1, shape_.stride}, batch, accumulate, {}, threads);
   }
 }
@@ -246,14 +245,13 @@ void ConvolutionLayer::data_gradient(const KernelTable& kernels, const float* dy
 void ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy,
                                     Batch batch, std::vector<float>& scratch, int threads) {
   const int64_t lanes = lanes_;
-  const int64_t entries = static_cast<int64_t>(list.offsets.size());
   const bool over_batch = knobs_.gradient.over_batch && batch.blocks % threads == 0;
+  const int64_t entries = static_cast<int64_t>(list.offsets.size());
   const size_t needed = static_cast<size_t>(entries) * (over_batch ? threads : 1);
   if (scratch.size() < needed) scratch.resize(needed);
   const WeightGradient job{.x = x,
                            .dy = dy,
                            .list = list.list(),
-                           .offsets = list.offsets.data(),
                            .sums = scratch.data(),
                            .entries = entries,
                            .dense = entries == shape_.weights() && (shape_.kernel == 1 || shape_.in_padded),
@@ -276,10 +274,11 @@ void ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& l
 
 void ConvolutionLayer::weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients,
                                        Batch batch, std::vector<float>& scratch, int threads) {
-  if (all_updated_ ? !gradient_built_ : !masked_built_) build_gradient();
-  const Ordered& list = all_updated_ ? gradient_ : masked_gradient_;
+  if (!forward_built_) throw std::invalid_argument("weights or knobs have changed since the forward pass");
+  if (!all_updated_ && !masked_built_) build_masked_gradient();
+  const Ordered& list = all_updated_ ? forward_.list : masked_gradient_;
   sum_gradient(kernels, list, x, dy, batch, scratch, threads);
-  const int64_t entries = static_cast<int64_t>(list.offsets.size());
+  const int64_t entries = static_cast<int64_t>(list.places.size());
   const int32_t* places = list.places.data();
   const float* sums = scratch.data();
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
@@ -293,17 +292,13 @@ void ConvolutionLayer::dense_weight_gradient(const KernelTable& kernels, const f
   std::iota(everywhere.begin(), everywhere.end(), 0);
   const Active all{everywhere.data(), nullptr, shape_.weights()};
   Ordered list;
-  sort_gradient(shape_, all, knobs_.gradient.channels, lanes_, list);
+  sort_gradient(shape_, all, knobs_.forward.channels, lanes_, list);
   sum_gradient(kernels, list, x, dy, batch, scratch, threads);
   std::vector<float> found(everywhere.size());
   for (size_t i = 0; i < list.offsets.size(); ++i) found[list.places[i]] = scratch[i];
   for (size_t i = 0; i < found.size(); ++i) dense[i] += found[i];
-  const auto collect = [&](int32_t i) { gradients[places_.empty() ? i : places_[i]] += found[positions_[i]]; };
-  if (all_updated_) {
-    for (int32_t i = 0; i < static_cast<int32_t>(positions_.size()); ++i) collect(i);
-  } else {
-    for (int32_t i : updated_) collect(i);
-  }
+  for (size_t i = 0; i < positions_.size(); ++i)
+    if (all_updated_ || updated_[i]) gradients[places_.empty() ? i : places_[i]] += found[positions_[i]];
   scratch.clear();
   scratch.shrink_to_fit();
 }

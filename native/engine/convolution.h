@@ -15,9 +15,8 @@ struct ConvolveKnobs {
   int32_t channels;  // in a block
 };
 
-struct GradientKnobs {
+struct GradientKnobs {  // the blocks of channels are those of the forward pass, whose list it shares
   int32_t shape;
-  int32_t channels;
   bool over_batch;
 };
 
@@ -37,7 +36,7 @@ class ConvolutionLayer {
   // The active weights changed. `places` (null: in order) tells where in the stored weight each one lies.
   void set_active(const int32_t* positions, const int32_t* places, int64_t count);
   // Which of the active weights get gradients: places in the order of `positions`, rising. All of them: clear.
-  void set_updated(std::vector<int32_t> chosen);
+  void set_updated(const int32_t* chosen, int64_t count);
   void clear_updated();
   void set_knobs(const Knobs& knobs);
 
@@ -78,9 +77,9 @@ class ConvolutionLayer {
   Active active_weights() const;
   bool dense() const { return active() == shape_.weights(); }
   void use(const Knobs& knobs);
-  void build_forward();
-  void build_data();
-  void build_gradient();
+  void build_forward(const float* values);
+  void build_data(const float* values);
+  void build_masked_gradient();
   void fill(Pass& pass, const float* values);
   void split(Pass& pass, int blocks, int threads);
   void run(const KernelTable& kernels, Pass& pass, const Side& from, const Side& to, Steps steps, Batch batch,
@@ -93,13 +92,13 @@ class ConvolutionLayer {
   Knobs knobs_;
   bool tuned_ = false;  // else the knobs follow the density
   std::vector<int32_t> positions_, places_;
-  std::vector<int32_t> updated_;
+  std::vector<bool> updated_;  // one an active weight
   bool all_updated_ = true;
   Pass forward_;
   std::vector<Pass> data_;
-  Ordered gradient_, masked_gradient_;
+  Ordered masked_gradient_;  // of the updated weights, when these are not all
   std::vector<Tile> gradient_tiles_;
-  bool forward_built_ = false, data_built_ = false, gradient_built_ = false, masked_built_ = false;
+  bool forward_built_ = false, data_built_ = false, masked_built_ = false;
 };
 
 // Sensible knobs for a layer: what the tuner starts from, and what is used without it.

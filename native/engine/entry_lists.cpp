@@ -32,7 +32,7 @@ void visit(const ConvolutionShape& shape, const Active& active, const At& at, co
 // A stable counting sort by (block of input channels, output, tap): entries of one tap stay in the order of inputs.
 template <int Kernel, typename At>
 void sort(const ConvolutionShape& shape, const Active& active, const At& at, int outputs, int inputs, int channels,
-          const Extent& source, int lanes, bool with_weights, Ordered& result) {
+          const Extent& source, int lanes, const float* values, Ordered& result) {
   channels = std::clamp(channels, 1, inputs);
   result.blocks = (inputs + channels - 1) / channels;
   result.outputs = outputs;
@@ -50,21 +50,15 @@ void sort(const ConvolutionShape& shape, const Active& active, const At& at, int
   visit<Kernel>(shape, active, at, [&](const Spot& spot, int64_t) { ++starts[bucket(spot)]; });
   int32_t total = 0;
   for (int32_t& start : starts) total += std::exchange(start, total);
-  if (with_weights) {
-    result.entries.resize(total);
-  } else {
-    result.offsets.resize(total);
-  }
+  result.offsets.resize(total);
   result.places.resize(total);
+  if (values != nullptr) result.weights.resize(total);
   visit<Kernel>(shape, active, at, [&](const Spot& spot, int64_t i) {
     const int32_t slot = starts[bucket(spot)]++;
-    const int32_t offset = spot.input * plane + shift[spot.tap];
-    if (with_weights) {
-      result.entries[slot] = {offset, 0.0f};
-    } else {
-      result.offsets[slot] = offset;
-    }
-    result.places[slot] = active.places != nullptr ? active.places[i] : static_cast<int32_t>(i);
+    const int32_t place = active.places != nullptr ? active.places[i] : static_cast<int32_t>(i);
+    result.offsets[slot] = spot.input * plane + shift[spot.tap];
+    result.places[slot] = place;
+    if (values != nullptr) result.weights[slot] = values[place];
   });
   // Filling moved every start to its end, which is the next one's start.
   std::move_backward(starts.begin(), starts.end() - 1, starts.end());
@@ -72,16 +66,17 @@ void sort(const ConvolutionShape& shape, const Active& active, const At& at, int
 }
 
 template <int Kernel>
-void by_output(const ConvolutionShape& shape, const Active& active, int channels, int lanes, bool with_weights,
+void by_output(const ConvolutionShape& shape, const Active& active, int channels, int lanes, const float* values,
                Ordered& list) {
   const auto at = [](int32_t output, int32_t input, int32_t window) {
     return Spot{output, input, Kernel == 3 ? window : 4};
   };
-  sort<Kernel>(shape, active, at, shape.outputs, shape.inputs, channels, shape.in, lanes, with_weights, list);
+  sort<Kernel>(shape, active, at, shape.outputs, shape.inputs, channels, shape.in, lanes, values, list);
 }
 
 template <int Kernel>
-void by_input(const ConvolutionShape& shape, const Active& active, int channels, int lanes, int parity, Ordered& list) {
+void by_input(const ConvolutionShape& shape, const Active& active, int channels, int lanes, const float* values,
+              int parity, Ordered& list) {
   const auto plain = [](int32_t output, int32_t input, int32_t window) {
     return Spot{input, output, Kernel == 3 ? 8 - window : 4};
   };
@@ -93,28 +88,29 @@ void by_input(const ConvolutionShape& shape, const Active& active, int channels,
     return Spot{input, output, (ky == 0 ? 6 : 3) + (kx == 0 ? 2 : 1)};
   };
   if (shape.stride == 1) {
-    sort<Kernel>(shape, active, plain, shape.inputs, shape.outputs, channels, shape.out, lanes, true, list);
+    sort<Kernel>(shape, active, plain, shape.inputs, shape.outputs, channels, shape.out, lanes, values, list);
   } else {
-    sort<Kernel>(shape, active, strided, shape.inputs, shape.outputs, channels, shape.out, lanes, true, list);
+    sort<Kernel>(shape, active, strided, shape.inputs, shape.outputs, channels, shape.out, lanes, values, list);
   }
 }
 
 }  // namespace
 
-void sort_forward(const ConvolutionShape& shape, const Active& active, int channels, int lanes, Ordered& list) {
+void sort_forward(const ConvolutionShape& shape, const Active& active, const float* values, int channels, int lanes,
+                  Ordered& list) {
   const auto sort_by = shape.kernel == 3 ? by_output<3> : by_output<1>;
-  sort_by(shape, active, channels, lanes, true, list);
+  sort_by(shape, active, channels, lanes, values, list);
 }
 
 void sort_gradient(const ConvolutionShape& shape, const Active& active, int channels, int lanes, Ordered& list) {
   const auto sort_by = shape.kernel == 3 ? by_output<3> : by_output<1>;
-  sort_by(shape, active, channels, lanes, false, list);
+  sort_by(shape, active, channels, lanes, nullptr, list);
 }
 
-void sort_data(const ConvolutionShape& shape, const Active& active, int channels, int lanes, int parity,
-               Ordered& list) {
+void sort_data(const ConvolutionShape& shape, const Active& active, const float* values, int channels, int lanes,
+               int parity, Ordered& list) {
   const auto sort_by = shape.kernel == 3 ? by_input<3> : by_input<1>;
-  sort_by(shape, active, channels, lanes, parity, list);
+  sort_by(shape, active, channels, lanes, values, parity, list);
 }
 
 }  // namespace sparcl

@@ -19,11 +19,10 @@ struct ConvolutionShape {
 // One list: its entries' offsets, and for each entry the place of its number in the stored weight.
 struct Ordered {
   int32_t blocks = 0, outputs = 0;
-  std::vector<int32_t> starts;   // see EntryList
-  std::vector<int32_t> offsets;  // only for weight gradients, which need no weights
-  std::vector<Entry> entries;    // only for convolutions
+  std::vector<int32_t> starts, offsets;  // see EntryList
   std::vector<int32_t> places;
-  EntryList list() const { return {blocks, outputs, starts.data()}; }
+  std::vector<float> weights;  // only for convolutions; weight gradients need none
+  EntryList list() const { return {blocks, outputs, starts.data(), offsets.data()}; }
 };
 
 // The active weights: positions in the flattened [output][input][ky][kx], strictly rising, and where each is stored.
@@ -35,10 +34,14 @@ struct Active {
 
 // Each fills a list, whose memory is used again: masks move often and hardly change in size, and fresh memory takes
 // longer than sorting. `channels` is how many input channels (for a data gradient: output channels) make a block.
-void sort_forward(const ConvolutionShape& shape, const Active& active, int channels, int lanes, Ordered& list);
+// Lists for convolutions take the weights' current values with them: here they are read in order, later all over
+// memory.
+void sort_forward(const ConvolutionShape& shape, const Active& active, const float* values, int channels, int lanes,
+                  Ordered& list);
 void sort_gradient(const ConvolutionShape& shape, const Active& active, int channels, int lanes, Ordered& list);
 // Stride 1 needs one list. With stride 2 the rows and columns of the input are even or odd, and each of the four
 // kinds of pixels has its own list; `parity` is 2 * (odd row) + (odd column).
-void sort_data(const ConvolutionShape& shape, const Active& active, int channels, int lanes, int parity, Ordered& list);
+void sort_data(const ConvolutionShape& shape, const Active& active, const float* values, int channels, int lanes,
+               int parity, Ordered& list);
 
 }  // namespace sparcl

@@ -48,21 +48,16 @@ struct Batch {
   int32_t images, blocks;
 };
 
-// One entry of a sparse weight: where its input lies, in floats from the tile's origin (tap shift included), and
-// itself.
-struct Entry {
-  int32_t offset;
-  float weight;
-};
-
 // A sparse weight in the order in which a convolution reads it:
 //   [block of input channels][output channel][tap][input channel]
 // Taps are the nine shifts of a 3x3 window in reading order; those above the centre (0..2) fall away at the top of an
 // image, those below (6..8) at the bottom. `starts[(block * outputs + output) * 9 + tap]` is where a tap's entries
-// begin; one more number closes the list.
+// begin; one more number closes the list. An entry's offset is where its input lies, in floats from the tile's origin
+// (tap shift included).
 struct EntryList {
   int32_t blocks, outputs;
   const int32_t* starts;
+  const int32_t* offsets;
 };
 
 // A rectangle of output pixels computed at once, in registers. `shape` indexes tile_shapes; `edges` tells at which
@@ -92,7 +87,7 @@ struct Convolution {
   const float* x;
   float* y;  // the pixel that belongs to tile position (0, 0)
   EntryList list;
-  const Entry* entries;
+  const float* weights;  // one an entry
   bool dense;  // every output has the same entries but for the weight; tiles then have one row and at most 4 columns
   const Tile* tiles;
   int32_t tile_count;
@@ -113,8 +108,7 @@ struct WeightGradient {
   const float* x;
   const float* dy;
   EntryList list;
-  const int32_t* offsets;  // one an entry, as in Entry
-  float* sums;             // [threads, if over the batch, else 1][entries], overwritten
+  float* sums;  // [threads, if over the batch, else 1][entries], overwritten
   int64_t entries;
   bool dense;  // as in Convolution; instead of tiles, `dense_rows` rows of the output are taken at a time
   const Tile* tiles;

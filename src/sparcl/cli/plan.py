@@ -87,10 +87,11 @@ def _how(net: NativeNetwork, step: PlanStep) -> str:
 
 def _knobs(net: NativeNetwork, step: PlanStep) -> str:
     forward, data, gradient = net.engine.knobs(net.convolutions[step.layer])
-    shape, channels, *_ = {"convolve": forward, "data_gradient": data, "weight_gradient": gradient}[step.op]
+    shape = {"convolve": forward, "data_gradient": data, "weight_gradient": gradient}[step.op][0]
+    channels = (data if step.op == "data_gradient" else forward)[1]
     text = f"tiles {TILE_SHAPES[shape]}, blocks of {channels} channels"
     if step.op == "weight_gradient":
-        return f"{text}, threads share the {'batch' if gradient[2] else 'outputs'}"
+        return f"{text}, threads share the {'batch' if gradient[1] else 'outputs'}"
     if step.accumulate:
         text += ", adds"
     folded = _combination(step, "y") if step.op == "convolve" else "y"  # in inference, what follows is folded in

@@ -47,7 +47,7 @@ def from_json(entry: dict[str, Any]) -> Tuned:
 
 def checked_knobs(op: str, knobs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The knobs of one pass, if they are as many small numbers as it has."""
-    expected = (int, int, bool) if op == "weight_gradient" else (int, int)
+    expected = (int, bool) if op == "weight_gradient" else (int, int)
     if len(knobs) != len(expected) or any(type(knob) is not kind for knob, kind in zip(knobs, expected, strict=True)):
         raise ValueError(f"the knobs {knobs} of {op} make no sense")
     if any(not 0 <= knob <= 65536 for knob in knobs):

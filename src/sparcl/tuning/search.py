@@ -149,11 +149,10 @@ def _search(
     node = bench.network.graph[name]
     sources = node.shape[0] if op == "data_gradient" else bench.network.graph[node.inputs[0]].shape[0]
     channels = [count for count in CHANNELS if count < sources] + [sources]
-    genes = (len(TILES), len(channels), 2) if op == "weight_gradient" else (len(TILES), len(channels))
+    genes = (len(TILES), 2 if op == "weight_gradient" else len(channels))
 
     def decode(genome: Genome) -> tuple[Any, ...]:
-        knobs = (TILES[genome[0]], channels[genome[1]])
-        return (*knobs, bool(genome[2])) if op == "weight_gradient" else knobs
+        return TILES[genome[0]], bool(genome[1]) if op == "weight_gradient" else channels[genome[1]]
 
     def use(knobs: tuple[Any, ...]) -> None:
         changed: list[Any] = list(original)
