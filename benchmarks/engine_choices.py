@@ -55,7 +55,8 @@ def sides(work: Workload, sparsity: float, threads: int) -> dict[str, Step]:
             threads, step(change(network(), lambda f, d, g: ((f[0], EVERY_CHANNEL), (d[0], EVERY_CHANNEL), g)))
         ),
         "tiles of 8 to 16 pixels in registers (without: of 4)": with_threads(
-            threads, step(change(network(), lambda f, d, g: ((ONE_BY_FOUR, f[1]), (ONE_BY_FOUR, d[1]), (ONE_BY_FOUR, g[1]))))
+            threads,
+            step(change(network(), lambda f, d, g: ((ONE_BY_FOUR, f[1]), (ONE_BY_FOUR, d[1]), (ONE_BY_FOUR, g[1])))),
         ),
         "balance: weight gradients shared by images (without: by output channels)": with_threads(
             threads, step(change(network(), lambda f, d, g: (f, d, (g[0], False))))
