@@ -413,6 +413,21 @@ def test_the_same_numbers_give_the_same_bytes(threads):
     )
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_prediction_does_not_depend_on_the_images_beside_it(threads):
+    _engine.set_threads(threads)
+    graph = resnet((2, 16, 16), 4)
+    generator = np.random.default_rng(3)
+    parameters = random_parameters(graph, dict.fromkeys(convolution_weights(graph)[1:], 0.7), generator)
+    images, _ = random_batch(graph, 101, generator)
+    network = NativeNetwork(graph, parameters)
+    for compute in (network.predict, network.features):
+        together = compute(images)
+        assert len(together) == 101
+        apart = [compute(images[start : start + 7]) for start in range(0, 101, 7)]
+        assert np.array_equal(together, np.concatenate(apart))
+
+
 def test_gradients_of_two_passes_add_up():
     network, generator = sparse_network()
     batches = [random_batch(network.graph, images, generator) for images in (6, 20)]

@@ -5,7 +5,7 @@ are never made dense: the engine sorts the active positions into the orders its 
 change, and takes over the current values at each forward pass.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from sparcl.compiler import Plan, PlanStep, compile_graph
 from sparcl.graph import Graph, ParameterSpec
 from sparcl.network.parameters import Index, Parameters
 from sparcl.network.protocol import BATCH_NORM_MOMENTUM, Features, Images, Logits
+
+SMALLEST_PART = 16  # images that are predicted at once, if there are so many: below, taking over the weights costs more
 
 
 @dataclass(eq=False)
@@ -103,23 +105,25 @@ class NativeNetwork:
         context.release()
 
     def predict(self, images: Images) -> Logits:
-        return self._infer(self.program(len(images), backward=False), images)
+        return self._infer(lambda count: self.program(count, backward=False), images)
 
     def features(self, images: Images) -> Features:
-        if len(images) not in self._feature_programs:
-            self._bind()
-            plan = compile_graph(self.graph.without_classifier(), len(images), self._lanes, backward=False)
-            self._feature_programs[len(images)] = CompiledPlan(plan, self.compile(plan))
-        return self._infer(self._feature_programs[len(images)], images)
+        return self._infer(self._feature_program, images)
 
     def twin(self, parameters: Parameters) -> "NativeNetwork":
         return NativeNetwork(self.graph, parameters)
 
-    def _infer(self, program: CompiledPlan, images: Images) -> NDArray[Any]:
-        arena = self.take(program.plan.arena)
-        output = self._run(program, arena, images, train=False, momentum=0.0)
-        self.give_back(arena, program.plan.arena)
-        return output
+    def _infer(self, program_for: Callable[[int], CompiledPlan], images: Images) -> NDArray[Any]:
+        """Every image by itself, so a few at a time: their maps stay in the caches, and take little memory."""
+        together = max(SMALLEST_PART, self._lanes * _engine.threads())
+        outputs = []
+        for start in range(0, max(len(images), 1), together):
+            part = images[start : start + together]
+            program = program_for(len(part))
+            arena = self.take(program.plan.arena)
+            outputs.append(self._run(program, arena, part, train=False, momentum=0.0))
+            self.give_back(arena, program.plan.arena)
+        return outputs[0] if len(outputs) == 1 else np.concatenate(outputs)
 
     def _run(
         self, program: CompiledPlan, arena: _engine.Arena | None, images: Images, train: bool, momentum: float
@@ -148,6 +152,13 @@ class NativeNetwork:
             plan = compile_graph(self.graph, images, self._lanes, backward)
             self._programs[images, backward] = CompiledPlan(plan, self.compile(plan))
         return self._programs[images, backward]
+
+    def _feature_program(self, images: int) -> CompiledPlan:
+        if images not in self._feature_programs:
+            self._bind()
+            plan = compile_graph(self.graph.without_classifier(), images, self._lanes, backward=False)
+            self._feature_programs[images] = CompiledPlan(plan, self.compile(plan))
+        return self._feature_programs[images]
 
     def compile(self, plan: Plan) -> _engine.Program:
         """A plan with names turned into a program with numbers, checked by the engine."""
