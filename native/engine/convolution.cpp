@@ -39,8 +39,10 @@ int dense_shape(int accumulators) { return accumulators >= 16 ? 2 : 1; }
 // share the loading and storing of the sums.
 Knobs default_knobs(const ConvolutionShape& shape, double density, int accumulators) {
   const double sparser = 0.25 / std::clamp(density, 1e-3, 1.0);
-  const auto channels = [&](double at_a_quarter, double power, int limit) {
-    return std::clamp(static_cast<int>(std::lround(at_a_quarter * std::pow(sparser, power))), 1, limit);
+  const auto channels = [&](double at_a_quarter, double power, int all) {
+    const double wanted = std::max(1.0, at_a_quarter * std::pow(sparser, power));
+    const int blocks = std::max(1, static_cast<int>(std::lround(all / wanted)));
+    return (all + blocks - 1) / blocks;  // of about the same size: a small last one would hardly be worth its loads
   };
   const auto tile_of = [&](const TileGrid& grid, bool strided) {
     const bool wide = accumulators >= 16;
