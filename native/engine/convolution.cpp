@@ -141,6 +141,8 @@ void ConvolutionLayer::build_data(const float* values) {
 
 void ConvolutionLayer::build_masked_gradient() {
   std::vector<int32_t> positions, places;
+  positions.reserve(positions_.size());
+  places.reserve(positions_.size());
   for (size_t i = 0; i < positions_.size(); ++i) {
     if (!updated_[i]) continue;
     positions.push_back(positions_[i]);
