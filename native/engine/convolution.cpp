@@ -46,10 +46,9 @@ Knobs default_knobs(const ConvolutionShape& shape, double density, int accumulat
   };
   const auto tile_of = [&](const TileGrid& grid, bool strided) {
     const bool wide = accumulators >= 16;
-    const int wanted = grid.columns >= 32 || (strided && grid.columns >= 8) ? 3
-                       : grid.columns >= 16                                 ? (wide ? 4 : 3)
+    const int wanted = grid.columns >= 16 || (strided && grid.columns >= 8) ? 3
                        : grid.columns >= 8                                  ? (wide ? 6 : 3)
-                                                                            : (wide ? 7 : 5);
+                                                                            : (wide && !strided ? 7 : 5);
     return usable_shape(grid, wanted);
   };
   const bool strided = shape.stride == 2;
@@ -61,9 +60,7 @@ Knobs default_knobs(const ConvolutionShape& shape, double density, int accumulat
     knobs.forward.channels = channels(48, 0.6, shape.inputs);
     knobs.data.channels = channels(48, 0.6, shape.outputs);
   } else {
-    knobs.forward.channels = strided ? channels(12, 0.5, shape.inputs)
-                             : small ? channels(48, 0.6, shape.inputs)
-                                     : channels(16, 0.4, shape.inputs);
+    knobs.forward.channels = small && !strided ? channels(48, 0.6, shape.inputs) : channels(16, 0.4, shape.inputs);
     knobs.data.channels = strided || small ? channels(48, 0.6, shape.outputs) : channels(16, 0.4, shape.outputs);
   }
   const bool full_rows = accumulators >= 16 && shape.out.width >= 16;

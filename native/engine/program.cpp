@@ -4,9 +4,17 @@
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 namespace sparcl {
 namespace {
+
+constexpr size_t cache_line = 64;
+// Neighbouring channels of a map lie many kilobytes apart, and a tile visits all of them: with pages of 4 KB the
+// processor looks up addresses all the time.
+constexpr size_t huge_page = size_t{2} << 20;
 
 void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
@@ -20,9 +28,14 @@ bool same(const Extent& a, const Extent& b) {
 
 Arena::Arena(int64_t floats) : size_(floats) {
   require(floats >= 0 && floats < (int64_t{1} << 40), "an arena of this size makes no sense");
-  const size_t bytes = (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64 + 64;
-  data_.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
+  const size_t needed = static_cast<size_t>(floats) * sizeof(float) + cache_line;
+  const size_t unit = needed >= huge_page ? huge_page : cache_line;
+  const size_t bytes = (needed + unit - 1) / unit * unit;
+  data_.reset(static_cast<float*>(std::aligned_alloc(unit, bytes)));
   if (data_ == nullptr) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)
+  if (unit == huge_page) madvise(data_.get(), bytes, MADV_HUGEPAGE);  // a wish: without it everything works as well
+#endif
 }
 
 void Arena::Free::operator()(float* p) const { std::free(p); }
