@@ -11,8 +11,9 @@ Progress = Callable[[str, int, int], None]
 """Called as progress(what, done, total) while something long goes on."""
 
 TURN_SECONDS = 0.05
+CALIBRATION_SECONDS = 0.3  # a turn of the calibration: what it drops by chance is not measured again
 MOST_STEPS_IN_A_TURN = 20
-CLOSE_RACE = 1.15
+CLOSE_RACE = 1.25
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def interleaved(
 
 def without_the_slow(steps: Mapping[str, Step], progress: Progress, what: str) -> dict[str, Times]:
     """A short calibration: the times of those steps that may turn out to be the fastest."""
-    measured = interleaved(steps, 2, progress, what)
+    measured = interleaved(steps, 2, progress, what, CALIBRATION_SECONDS)
     best = min((times.median_ms for times in measured.values()), default=0.0)
     return {name: times for name, times in measured.items() if times.median_ms <= CLOSE_RACE * best}
 
