@@ -2,7 +2,6 @@
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sparcl.bench.machine import Machine
 from sparcl.experiments.experiment import Group
@@ -16,9 +15,8 @@ def describe(groups: Sequence[Group], cells: Cells, notes: Sequence[str], comman
     lines = []
     if chosen:
         seeds = sorted({one.seed for one in chosen})
-        rows = [Row("", replace(one, threads=0), (), {}) for one in chosen]
-        protocol = describe_protocol(rows).replace("; all threads", "")
-        lines = [f"Protocol: {protocol}; seeds {', '.join(map(str, seeds))}.", ""]
+        rows = [Row("", one, (), {}) for one in chosen]
+        lines = [f"Protocol: {describe_protocol(rows)}; seeds {', '.join(map(str, seeds))}.", ""]
     stand_ins = [group for group in groups if group.dataset != group.in_paper]
     lines += [part for group in stand_ins for part in (f"The paper's numbers are those of {group.in_paper}.", "")]
     for note in notes:

@@ -179,7 +179,10 @@ def markdown(rows: Sequence[Row], command: str) -> str:
         cells += [row.cells.get(column, "-") for column in columns]
         lines.append(f"| {' | '.join(cells)} |")
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    lines += ["", f"Protocol: {describe_protocol(rows)}.", "", f"Written on {today} by `{command}`."]
+    protocol = [describe_protocol(rows), f"{_each(rows, lambda s: s.threads or 'all')} threads"]
+    if any(column.endswith("raw") for column in columns) and any(row.settings.evaluation.snapshots for row in rows):
+        protocol.append("raw: the single evaluation after the last step, without recalibration")
+    lines += ["", f"Protocol: {'; '.join(protocol)}.", "", f"Written on {today} by `{command}`."]
     return "\n".join(lines)
 
 
@@ -187,7 +190,7 @@ def describe_protocol(rows: Sequence[Row]) -> str:
     """What all rows share, in words; where rows differ, each value is named once."""
 
     def each(pick: Callable[[Settings], object]) -> str:
-        return " or ".join(dict.fromkeys(str(pick(row.settings)) for row in rows))
+        return _each(rows, pick)
 
     parts = [
         f"{each(lambda s: s.dataset)} ({each(lambda s: s.protocol)})",
@@ -195,7 +198,6 @@ def describe_protocol(rows: Sequence[Row]) -> str:
         f"{each(lambda s: s.data.tasks or 'all')} tasks",
         f"{each(lambda s: s.epochs)} epochs and {each(lambda s: s.data.images_per_task or 'all')} images a task",
         f"batch {each(lambda s: s.batch_size)}, replay batch {each(lambda s: s.replay_batch_size)}",
-        f"{each(lambda s: s.threads or 'all')} threads",
     ]
     snapshots = each(lambda s: s.evaluation.snapshots)
     if snapshots != "0":
@@ -203,10 +205,13 @@ def describe_protocol(rows: Sequence[Row]) -> str:
         calibrated = "with" if rows[0].settings.evaluation.bn_recalibration else "without"
         parts += [
             f"accuracies are means of {snapshots} snapshots over the last {steps} steps of a task, "
-            f"{calibrated} BN recalibration",
-            "raw: the single evaluation after the last step, without recalibration",
+            f"{calibrated} BN recalibration"
         ]
     return "; ".join(parts)
+
+
+def _each(rows: Sequence[Row], pick: Callable[[Settings], object]) -> str:
+    return " or ".join(dict.fromkeys(str(pick(row.settings)) for row in rows))
 
 
 def replace_section(path: Path, section: str, content: str) -> None:
