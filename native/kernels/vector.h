@@ -1,7 +1,7 @@
 // One vector type for every instruction set: as many float lanes as its widest register holds.
 //
-// Activations are stored with `lanes` images innermost (see layout.h), so kernels load and multiply whole vectors and
-// never look inside one, except to sum a vector up (weight gradients, batch statistics).
+// Activations are stored with `lanes` images innermost (see Extent in kernels.h), so kernels load and multiply whole
+// vectors and never look inside one, except to sum a vector up (weight gradients, batch statistics).
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@ import datetime
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -188,10 +189,7 @@ def markdown(rows: Sequence[Row], command: str) -> str:
 
 def describe_protocol(rows: Sequence[Row]) -> str:
     """What all rows share, in words; where rows differ, each value is named once."""
-
-    def each(pick: Callable[[Settings], object]) -> str:
-        return _each(rows, pick)
-
+    each = partial(_each, rows)
     parts = [
         f"{each(lambda s: s.dataset)} ({each(lambda s: s.protocol)})",
         f"{each(lambda s: s.model)} of width {each(lambda s: s.width)}",
@@ -203,10 +201,10 @@ def describe_protocol(rows: Sequence[Row]) -> str:
     if snapshots != "0":
         steps = each(lambda s: s.evaluation.snapshot_steps)
         calibrated = "with" if rows[0].settings.evaluation.bn_recalibration else "without"
-        parts += [
+        parts.append(
             f"accuracies are means of {snapshots} snapshots over the last {steps} steps of a task, "
             f"{calibrated} BN recalibration"
-        ]
+        )
     return "; ".join(parts)
 
 
