@@ -29,6 +29,13 @@ int usable_shape(const TileGrid& grid, int wanted) {
   return fits(grid, 7) ? 7 : 5;
 }
 
+// Threads take from each other what is left to do, so there must be more items than threads.
+constexpr int items_a_thread = 8;
+
+// Floats of the sums of a layer's weight gradients, of which parts of the batch have copies: few enough for a cache,
+// unless there are not even copies for all threads then.
+constexpr int64_t gradient_scratch = 1 << 17;
+
 // 4 output channels times so many columns are summed at once.
 int dense_shape(int accumulators) { return accumulators >= 16 ? 2 : 1; }
 
@@ -187,7 +194,8 @@ void ConvolutionLayer::split(Pass& pass, int blocks, int threads) {
   const int items = blocks * static_cast<int>(pass.tiles.size());
   const int outputs = pass.list.outputs;
   int splits = 1;
-  if (items % threads != 0 && items < 8 * threads) splits = std::min(outputs, (8 * threads + items - 1) / items);
+  const int wanted = items_a_thread * threads;
+  if (threads > 1 && items < wanted) splits = std::min(outputs, (wanted + items - 1) / items);
   if (static_cast<int>(pass.ranges.size()) == splits + 1) return;
   std::vector<int64_t> weight(outputs + 1, 0);
   for (int b = 0; b < pass.list.blocks; ++b)
@@ -243,24 +251,38 @@ void ConvolutionLayer::data_gradient(const KernelTable& kernels, const float* dy
   }
 }
 
-void ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy,
-                                    Batch batch, std::vector<float>& scratch, int threads) {
+// Sums of parts of the batch, which are still to be added, into `scratch`; returns how many parts there are.
+int ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy,
+                                   Batch batch, std::vector<float>& scratch, int threads) {
   const int64_t lanes = lanes_;
-  const bool over_batch = knobs_.gradient.over_batch && batch.blocks % threads == 0;
   const int64_t entries = static_cast<int64_t>(list.offsets.size());
-  const size_t needed = static_cast<size_t>(entries) * (over_batch ? threads : 1);
+  const bool all = entries == shape_.weights() && (shape_.kernel == 1 || shape_.in_padded);
+  const int dense_rows = std::max(1, 64 / shape_.out.width);
+  const int tiles = static_cast<int>(gradient_tiles_.size());
+  const int pieces = batch.blocks * (all ? (shape_.out.height + dense_rows - 1) / dense_rows : tiles);
+  int parts = 1, splits = 1;
+  if (threads > 1) {
+    const int wanted = items_a_thread * threads;
+    const int64_t fitting = gradient_scratch / std::max<int64_t>(1, entries);
+    if (knobs_.gradient.over_batch)
+      parts = std::min(pieces, static_cast<int>(std::clamp<int64_t>(fitting, threads, wanted)));
+    splits = std::min<int>(shape_.out.channels, (wanted + parts - 1) / parts);
+  }
+  const size_t needed = static_cast<size_t>(entries) * parts;
   if (scratch.size() < needed) scratch.resize(needed);
   const WeightGradient job{.x = x,
                            .dy = dy,
                            .list = list.list(),
                            .sums = scratch.data(),
                            .entries = entries,
-                           .dense = entries == shape_.weights() && (shape_.kernel == 1 || shape_.in_padded),
+                           .parts = parts,
+                           .splits = splits,
+                           .dense = all,
                            .tiles = gradient_tiles_.data(),
-                           .tile_count = static_cast<int32_t>(gradient_tiles_.size()),
+                           .tile_count = tiles,
                            .height = shape_.out.height,
                            .width = shape_.out.width,
-                           .dense_rows = std::max(1, 64 / shape_.out.width),
+                           .dense_rows = dense_rows,
                            .input_height = shape_.in.height,
                            .blocks = batch.blocks,
                            .x_block = shape_.in.block() * lanes,
@@ -268,9 +290,9 @@ void ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& l
                            .dy_plane = shape_.out.plane * lanes,
                            .x_row = shape_.in.row * lanes,
                            .dy_row = shape_.out.row * lanes,
-                           .x_step = shape_.stride,
-                           .over_batch = over_batch};
+                           .x_step = shape_.stride};
   kernels.weight_gradient(job, threads);
+  return parts;
 }
 
 void ConvolutionLayer::weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients,
@@ -278,12 +300,16 @@ void ConvolutionLayer::weight_gradient(const KernelTable& kernels, const float* 
   if (!forward_built_) throw std::invalid_argument("weights or knobs have changed since the forward pass");
   if (!all_updated_ && !masked_built_) build_masked_gradient();
   const Ordered& list = all_updated_ ? forward_.list : masked_gradient_;
-  sum_gradient(kernels, list, x, dy, batch, scratch, threads);
+  const int parts = sum_gradient(kernels, list, x, dy, batch, scratch, threads);
   const int64_t entries = static_cast<int64_t>(list.places.size());
   const int32_t* places = list.places.data();
   const float* sums = scratch.data();
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int64_t i = 0; i < entries; ++i) gradients[places[i]] += sums[i];  // every entry has a place of its own
+  for (int64_t i = 0; i < entries; ++i) {  // every entry has a place of its own
+    float sum = sums[i];
+    for (int part = 1; part < parts; ++part) sum += sums[part * entries + i];
+    gradients[places[i]] += sum;
+  }
 }
 
 void ConvolutionLayer::dense_weight_gradient(const KernelTable& kernels, const float* x, const float* dy,
@@ -294,9 +320,11 @@ void ConvolutionLayer::dense_weight_gradient(const KernelTable& kernels, const f
   const Active all{everywhere.data(), nullptr, shape_.weights()};
   Ordered list;
   sort_gradient(shape_, all, knobs_.forward.channels, lanes_, list);
-  sum_gradient(kernels, list, x, dy, batch, scratch, threads);
+  const int parts = sum_gradient(kernels, list, x, dy, batch, scratch, threads);
   std::vector<float> found(everywhere.size());
-  for (size_t i = 0; i < list.offsets.size(); ++i) found[list.places[i]] = scratch[i];
+  const size_t entries = list.offsets.size();
+  for (int part = 0; part < parts; ++part)
+    for (size_t i = 0; i < entries; ++i) found[list.places[i]] += scratch[part * entries + i];
   for (size_t i = 0; i < found.size(); ++i) dense[i] += found[i];
   for (size_t i = 0; i < positions_.size(); ++i)
     if (all_updated_ || updated_[i]) gradients[places_.empty() ? i : places_[i]] += found[positions_[i]];

@@ -84,8 +84,8 @@ class ConvolutionLayer {
   void split(Pass& pass, int blocks, int threads);
   void run(const KernelTable& kernels, Pass& pass, const Side& from, const Side& to, Steps steps, Batch batch,
            bool accumulate, const Epilogue& epilogue, int threads);
-  void sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy, Batch batch,
-                    std::vector<float>& scratch, int threads);
+  int sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy, Batch batch,
+                   std::vector<float>& scratch, int threads);
 
   ConvolutionShape shape_;
   int lanes_, accumulators_;

@@ -13,6 +13,8 @@
 namespace sparcl {
 namespace {
 
+#include "share.inc"  // first: others use it
+// the kernels
 #include "augment.inc"
 #include "combine.inc"
 #include "conv.inc"

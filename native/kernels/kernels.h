@@ -103,13 +103,15 @@ struct Convolution {
   Extent y_extent;
 };
 
-// gradient[i] (+)= sum over images and output pixels of dy * x, for each entry i of the list.
+// sums[part][i] = sum over a part of the images and output pixels of dy * x, for each entry i of the list.
 struct WeightGradient {
   const float* x;
   const float* dy;
   EntryList list;
-  float* sums;  // [threads, if over the batch, else 1][entries], overwritten
+  float* sums;  // [parts][entries], overwritten
   int64_t entries;
+  int32_t parts;   // of the batch and of its images,
+  int32_t splits;  // and of the output channels, for parallel work
   bool dense;  // as in Convolution; instead of tiles, `dense_rows` rows of the output are taken at a time
   const Tile* tiles;
   int32_t tile_count;
@@ -118,7 +120,6 @@ struct WeightGradient {
   int64_t x_block, dy_block, dy_plane;
   int64_t x_row, dy_row;
   int32_t x_step;
-  bool over_batch;  // threads share the batch blocks (each sums into its own copy), else the output channels
 };
 
 // Batch normalisation (or a bias) of one operand of Combine.

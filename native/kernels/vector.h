@@ -39,6 +39,25 @@ typedef float vec4_unaligned __attribute__((vector_size(16), aligned(4)));
 
 SPARCL_INLINE vec load(const float* p) { return *reinterpret_cast<const vec*>(p); }
 SPARCL_INLINE void store(float* p, vec v) { *reinterpret_cast<vec*>(p) = v; }
+// For what will have left the caches before it is read: the line is not fetched first, and drives nothing else out.
+// Other threads see it after `finish_stores`.
+SPARCL_INLINE void store_past_caches(float* p, vec v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, reinterpret_cast<__m512>(v));
+#elif defined(__AVX__)
+  _mm256_stream_ps(p, reinterpret_cast<__m256>(v));
+#elif defined(__SSE__)
+  _mm_stream_ps(p, reinterpret_cast<__m128>(v));
+#else
+  store(p, v);
+#endif
+}
+SPARCL_INLINE void finish_stores() {
+#if defined(__SSE__)
+  _mm_sfence();
+#endif
+}
+constexpr bool vector_is_line = sizeof(vec) == 64;
 SPARCL_INLINE vec broadcast(float f) { return vec{} + f; }
 SPARCL_INLINE vec select(ivec where, vec v) { return reinterpret_cast<vec>(reinterpret_cast<ivec>(v) & where); }
 // What is not a number stays so: a training that has run away must show it.

@@ -376,6 +376,7 @@ void test_convolutions() {
       test_convolution({kernel, stride, {2, 19, 1}, 3, 4, 0.6});
       test_convolution({kernel, stride, {3, 16, 16}, 3, 3, 0.4});
       test_convolution({kernel, stride, {4, 6, 5}, 3, 11, 0.0});
+      if (kernel == 3) test_convolution({kernel, stride, {20, 64, 64}, stride == 1 ? 20 : 2, 17, 0.02});  // past caches
       for (int i = 0; i < 6; ++i) {
         const Size in{whole(1, 12), whole(1, 13), whole(1, 13)};
         test_convolution({kernel, stride, in, whole(1, 12), whole(1, 20), whole(1, 10) / 10.0});
@@ -596,6 +597,7 @@ void test_combinations() {
     CombineCase c{{whole(1, 9), whole(1, 9), whole(1, 9)}, whole(1, 35), whole(1, 2), coin(), coin(), coin(), 0.1f};
     if (i % 5 == 0) c.size = {whole(1, 9), 4, 4};
     if (i % 7 == 0) c.momentum = 0.0f;
+    if (i == 0) c.size = {20, 64, 64}, c.images = 17;  // a map that exceeds the caches
     while (c.images * c.size.pixels() < 6) ++c.images;  // to normalise fewer values leaves little but rounding errors
     std::vector<Operand> operands;
     for (int o = 0; o < c.operands; ++o) operands.push_back(random_operand(c));
