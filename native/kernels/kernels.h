@@ -112,7 +112,7 @@ struct WeightGradient {
   int64_t entries;
   int32_t parts;   // of the batch and of its images,
   int32_t splits;  // and of the output channels, for parallel work
-  bool dense;  // as in Convolution; instead of tiles, `dense_rows` rows of the output are taken at a time
+  bool dense;      // as in Convolution; instead of tiles, `dense_rows` rows of the output are taken at a time
   const Tile* tiles;
   int32_t tile_count;
   int32_t height, width, dense_rows, input_height;  // only for dense weights

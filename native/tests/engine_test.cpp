@@ -597,7 +597,7 @@ void test_combinations() {
     CombineCase c{{whole(1, 9), whole(1, 9), whole(1, 9)}, whole(1, 35), whole(1, 2), coin(), coin(), coin(), 0.1f};
     if (i % 5 == 0) c.size = {whole(1, 9), 4, 4};
     if (i % 7 == 0) c.momentum = 0.0f;
-    if (i == 0) c.size = {20, 64, 64}, c.images = 17;  // a map that exceeds the caches
+    if (i == 0) c.size = {20, 64, 64}, c.images = 17;   // a map that exceeds the caches
     while (c.images * c.size.pixels() < 6) ++c.images;  // to normalise fewer values leaves little but rounding errors
     std::vector<Operand> operands;
     for (int o = 0; o < c.operands; ++o) operands.push_back(random_operand(c));
