@@ -13,8 +13,9 @@
 namespace sparcl {
 namespace {
 
-#include "share.inc"  // first: others use it
-// the kernels
+// First what the others use.
+#include "share.inc"
+// The kernels.
 #include "augment.inc"
 #include "combine.inc"
 #include "conv.inc"
