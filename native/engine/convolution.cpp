@@ -195,7 +195,7 @@ void ConvolutionLayer::split(Pass& pass, int blocks, int threads) {
   const int outputs = pass.list.outputs;
   int splits = 1;
   const int wanted = items_a_thread * threads;
-  if (threads > 1 && items < wanted) splits = std::min(outputs, (wanted + items - 1) / items);
+  if (threads > 1 && items > 0 && items < wanted) splits = std::min(outputs, (wanted + items - 1) / items);
   if (static_cast<int>(pass.ranges.size()) == splits + 1) return;
   std::vector<int64_t> weight(outputs + 1, 0);
   for (int b = 0; b < pass.list.blocks; ++b)
