@@ -234,6 +234,7 @@ void ConvolutionLayer::run(const KernelTable& kernels, Pass& pass, const Side& f
                         .y_step = steps.out,
                         .accumulate = accumulate,
                         .epilogue = epilogue,
+                        .x_extent = from.extent,
                         .y_extent = to.extent};
   kernels.convolve(job, threads);
 }
@@ -283,14 +284,14 @@ int ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& li
                            .height = shape_.out.height,
                            .width = shape_.out.width,
                            .dense_rows = dense_rows,
-                           .input_height = shape_.in.height,
                            .blocks = batch.blocks,
                            .x_block = shape_.in.block() * lanes,
                            .dy_block = shape_.out.block() * lanes,
                            .dy_plane = shape_.out.plane * lanes,
                            .x_row = shape_.in.row * lanes,
                            .dy_row = shape_.out.row * lanes,
-                           .x_step = shape_.stride};
+                           .x_step = shape_.stride,
+                           .x_extent = shape_.in};
   kernels.weight_gradient(job, threads);
   return parts;
 }

@@ -16,6 +16,7 @@ namespace {
 // First what the others use.
 #include "share.inc"
 // The kernels.
+#include "ahead.inc"
 #include "augment.inc"
 #include "combine.inc"
 #include "conv.inc"

@@ -100,7 +100,7 @@ struct Convolution {
   int32_t y_step;  // pixels between neighbouring outputs: 2 when a data gradient of stride 2 fills every other one
   bool accumulate;
   Epilogue epilogue;
-  Extent y_extent;
+  Extent x_extent, y_extent;
 };
 
 // sums[part][i] = sum over a part of the images and output pixels of dy * x, for each entry i of the list.
@@ -115,11 +115,12 @@ struct WeightGradient {
   bool dense;      // as in Convolution; instead of tiles, `dense_rows` rows of the output are taken at a time
   const Tile* tiles;
   int32_t tile_count;
-  int32_t height, width, dense_rows, input_height;  // only for dense weights
-  int32_t blocks;                                   // of the batch
+  int32_t height, width, dense_rows;  // only for dense weights
+  int32_t blocks;                     // of the batch
   int64_t x_block, dy_block, dy_plane;
   int64_t x_row, dy_row;
   int32_t x_step;
+  Extent x_extent;
 };
 
 // Batch normalisation (or a bias) of one operand of Combine.

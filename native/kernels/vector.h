@@ -58,7 +58,8 @@ SPARCL_INLINE void finish_stores() {
 #endif
 }
 constexpr bool vector_is_line = sizeof(vec) == 64;
-SPARCL_INLINE vec broadcast(float f) { return vec{} + f; }
+// Not a sum: 0 + f is not f where f is -0, so compilers would really add.
+SPARCL_INLINE vec broadcast(float f) { return f - vec{}; }
 SPARCL_INLINE vec select(ivec where, vec v) { return reinterpret_cast<vec>(reinterpret_cast<ivec>(v) & where); }
 // What is not a number stays so: a training that has run away must show it.
 SPARCL_INLINE vec relu(vec v) { return v < vec{} ? vec{} : v; }
