@@ -214,9 +214,8 @@ void ConvolutionLayer::split(Pass& pass, int blocks, int threads) {
 void ConvolutionLayer::run(const KernelTable& kernels, Pass& pass, const Side& from, const Side& to, Steps steps,
                            Batch batch, bool accumulate, const Epilogue& epilogue, int threads) {
   split(pass, batch.blocks, threads);
-  const int64_t lanes = lanes_;
   const Convolution job{.x = from.data,
-                        .y = const_cast<float*>(to.data) + pass.first_pixel * lanes,
+                        .y = const_cast<float*>(to.data) + pass.first_pixel * lanes_,
                         .list = pass.list.list(),
                         .weights = pass.list.weights.data(),
                         .dense = pass.dense,
@@ -225,17 +224,12 @@ void ConvolutionLayer::run(const KernelTable& kernels, Pass& pass, const Side& f
                         .splits = static_cast<int32_t>(pass.ranges.size()) - 1,
                         .ranges = pass.ranges.data(),
                         .blocks = batch.blocks,
-                        .x_block = from.extent.block() * lanes,
-                        .y_block = to.extent.block() * lanes,
-                        .y_plane = to.extent.plane * lanes,
-                        .x_row = from.extent.row * lanes,
-                        .y_row = to.extent.row * lanes,
+                        .x_extent = from.extent,
+                        .y_extent = to.extent,
                         .x_step = steps.in,
                         .y_step = steps.out,
                         .accumulate = accumulate,
-                        .epilogue = epilogue,
-                        .x_extent = from.extent,
-                        .y_extent = to.extent};
+                        .epilogue = epilogue};
   kernels.convolve(job, threads);
 }
 
@@ -255,7 +249,6 @@ void ConvolutionLayer::data_gradient(const KernelTable& kernels, const float* dy
 // Sums of parts of the batch, which are still to be added, into `scratch`; returns how many parts there are.
 int ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& list, const float* x, const float* dy,
                                    Batch batch, std::vector<float>& scratch, int threads) {
-  const int64_t lanes = lanes_;
   const int64_t entries = static_cast<int64_t>(list.offsets.size());
   const bool all = entries == shape_.weights() && (shape_.kernel == 1 || shape_.in_padded);
   const int dense_rows = std::max(1, 64 / shape_.out.width);
@@ -281,17 +274,11 @@ int ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& li
                            .dense = all,
                            .tiles = gradient_tiles_.data(),
                            .tile_count = tiles,
-                           .height = shape_.out.height,
-                           .width = shape_.out.width,
                            .dense_rows = dense_rows,
                            .blocks = batch.blocks,
-                           .x_block = shape_.in.block() * lanes,
-                           .dy_block = shape_.out.block() * lanes,
-                           .dy_plane = shape_.out.plane * lanes,
-                           .x_row = shape_.in.row * lanes,
-                           .dy_row = shape_.out.row * lanes,
-                           .x_step = shape_.stride,
-                           .x_extent = shape_.in};
+                           .x_extent = shape_.in,
+                           .dy_extent = shape_.out,
+                           .x_step = shape_.stride};
   kernels.weight_gradient(job, threads);
   return parts;
 }

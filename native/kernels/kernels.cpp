@@ -14,6 +14,7 @@ namespace sparcl {
 namespace {
 
 // First what the others use.
+#include "map.inc"
 #include "share.inc"
 // The kernels.
 #include "ahead.inc"

@@ -94,13 +94,11 @@ struct Convolution {
   int32_t splits;         // the output channels are split into so many ranges,
   const int32_t* ranges;  // [splits + 1], for more parallel work
   int32_t blocks;         // of the batch
-  int64_t x_block, y_block, y_plane;
-  int64_t x_row, y_row;  // all in floats
-  int32_t x_step;        // pixels between the inputs of neighbouring outputs: the stride
+  Extent x_extent, y_extent;
+  int32_t x_step;  // pixels between the inputs of neighbouring outputs: the stride
   int32_t y_step;  // pixels between neighbouring outputs: 2 when a data gradient of stride 2 fills every other one
   bool accumulate;
   Epilogue epilogue;
-  Extent x_extent, y_extent;
 };
 
 // sums[part][i] = sum over a part of the images and output pixels of dy * x, for each entry i of the list.
@@ -115,12 +113,10 @@ struct WeightGradient {
   bool dense;      // as in Convolution; instead of tiles, `dense_rows` rows of the output are taken at a time
   const Tile* tiles;
   int32_t tile_count;
-  int32_t height, width, dense_rows;  // only for dense weights
-  int32_t blocks;                     // of the batch
-  int64_t x_block, dy_block, dy_plane;
-  int64_t x_row, dy_row;
+  int32_t dense_rows;
+  int32_t blocks;  // of the batch
+  Extent x_extent, dy_extent;
   int32_t x_step;
-  Extent x_extent;
 };
 
 // Batch normalisation (or a bias) of one operand of Combine.
