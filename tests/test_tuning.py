@@ -96,6 +96,11 @@ def test_the_cache_keeps_and_adds(tmp_path):
         '{"found": [{"key": "convolve a", "layers": [], "knobs": [-3, 4], "default_ms": 1, "tuned_ms": 1}]}',
         '{"found": [{"key": "convolve a", "layers": [], "knobs": ["3", 4], "default_ms": 1, "tuned_ms": 1}]}',
         '{"found": [{"key": "weight_gradient a", "layers": [], "knobs": [3, 4], "default_ms": 1, "tuned_ms": 1}]}',
+        '{"found": [{"key": "", "layers": [], "knobs": [3, 4], "default_ms": 1, "tuned_ms": 1}]}',
+        '{"found": [{"key": "convolve a", "layers": [], "knobs": [8, 4], "default_ms": 1, "tuned_ms": 1}]}',
+        '{"found": [{"key": "convolve a", "layers": [], "knobs": [3, 0], "default_ms": 1, "tuned_ms": 1}]}',
+        '{"found": [{"key": "convolve a", "layers": [], "knobs": [3, 4], "default_ms": 1%s, "tuned_ms": 1}]}'
+        % ("0" * 400),
     ],
 )
 def test_a_damaged_cache_counts_as_empty(tmp_path, content):

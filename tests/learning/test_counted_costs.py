@@ -30,6 +30,20 @@ def test_dense_and_fixed_masks_are_counted_exactly(preset, tmp_path):
     assert ours == theirs
 
 
+@pytest.mark.parametrize(
+    ("preset", "changes"),
+    [
+        ("digits/ewc", ["method.fisher_samples=20"]),
+        ("digits/derpp", ["drop_last=true"]),
+        ("digits/sparcl-er-75", ["sparsifier.preset=official", "sparsifier.stage_epochs=1"]),
+    ],
+)
+def test_options_that_change_what_is_computed_are_planned_too(preset, changes, tmp_path):
+    counted, planned = counted_and_planned(preset, tmp_path, *changes)
+    for phase, flops in planned.by_phase("full").items():
+        assert counted.by_phase("full")[phase] == pytest.approx(flops, rel=0.02), phase
+
+
 @pytest.mark.parametrize("sparsity", ["75", "90", "95"])
 def test_sparcl_costs_what_its_plan_says_and_gradient_masks_pay(sparsity, tmp_path):
     """Rounding of counts in these small layers leaves a small difference."""

@@ -79,6 +79,8 @@ def test_a_toml_file_describes_a_run(tmp_path):
         ("data.class_order=random", "data.class_order = 'random' is wrong: choose one of: natural, shuffled"),
         ("evaluation.split=validation", "add data.validation=0.1"),
         ("epochs", "is not a setting: write key=value"),
+        ('sparsifier.layer_sparsity."conv2"=0.5', "needs a sparsifier"),
+        ('sparsifier.layer_sparsity."conv2"=1.5', "it must be less than 1"),
     ],
 )
 def test_every_mistake_gets_one_line(change, expected):

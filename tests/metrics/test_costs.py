@@ -173,7 +173,7 @@ def _run(plan):
         if plan.adjusts_mask:
             since_choice = 0
             if task > 0:
-                sparsity = max(0.0, plan.sparsity - plan.inter_task_growth)
+                sparsity = max(0.0, plan.sparsity - plan.growth)
         stage_passes = 0
         for epoch in range(plan.epochs):
             active, updated = SMALL.kept(sparsity), SMALL.kept(sparsity + plan.gradient_sparsity)
@@ -252,7 +252,7 @@ def test_gradient_masking_costs_less_than_it_saves(sparsity, gradient_sparsity):
     plan = replace(SPARCL, sparsity=sparsity, gradient_sparsity=gradient_sparsity)
     masked = count_plan(CIFAR10, plan)
     refreshes = sum(len(stage.refresh_steps()) for stage in plan.stages())
-    choosing = 20 * refreshes * sum(CIFAR10.kept(sparsity - plan.inter_task_growth).values())
+    choosing = 20 * refreshes * sum(CIFAR10.kept(sparsity - plan.growth).values())
     cost = masked.by_phase("full")["refresh"] + choosing
     saved = without.total("full") - (masked.total("full") - masked.by_phase("full")["refresh"])
     assert 0 < cost < 0.05 * saved

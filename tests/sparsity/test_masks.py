@@ -51,5 +51,8 @@ def test_layers_by_rule_and_by_name():
     assert len({round(layer.sparsity, 3) for layer in erk}) > 3
     (only,) = sparse_layers(graph, 0.9, names=["stage1.block1.conv1"], own_sparsity={"stage1.block1.conv1": 0.5})
     assert only == Layer("stage1.block1.conv1.weight", 8 * 8 * 9, 0.5)
+    added = sparse_layers(graph, 0.9, own_sparsity={"stem.conv": 0.3})
+    assert [layer.sparsity for layer in added if layer.name == "stem.conv.weight"] == [0.3]
+    assert len(added) == len(uniform) + 1
     with pytest.raises(SparclError, match="no convolution called 'stage9'"):
         sparse_layers(graph, 0.9, names=["stage9"])

@@ -6,8 +6,10 @@ import torch
 import torch.nn.functional as F
 from site_for_tests import BATCH, SAMPLES, Stage
 
+from sparcl.errors import SparclError
 from sparcl.network import Parameters
 from sparcl.network.torch import TorchNetwork
+from sparcl.sparsity.sparcl import gradient_share
 
 
 @pytest.mark.parametrize("sparsity", [0.5, 0.75, 0.9, 0.95])
@@ -42,11 +44,48 @@ def test_each_adjustment_does_what_the_paper_says():
                 assert (layer["removed"], layer["grown"]) == (0, to_expanded - to_s)
             else:
                 before = to_expanded if kinds[number - 1] == "expand" and number else to_s
-                # A removed position may be grown again at once, so at most so many are gone for good.
-                assert layer["removed"] <= before - to_shrunk
-                assert layer["grown"] <= to_s - to_shrunk
-                assert layer["removed"] - layer["grown"] == before - to_s
+                assert (layer["removed"], layer["grown"]) == (before - to_shrunk, to_s - to_shrunk)
             assert sum(layer["survivors_by_age"].values()) == layer["active"]
+
+
+def test_what_is_removed_and_grown_again_starts_from_zero():
+    """With so large a p_intra most of the removed weights return at once."""
+    stage = Stage("sparcl", 0.1, p_intra=0.85, dgm=False)
+
+    def look(stage, task, epoch):
+        if epoch != 0:
+            return
+        for name, layer in adjustments(stage)[-1]["layers"].items():
+            assert (stage.network.parameters.values[name] == 0).sum() == layer["grown"] > layer["active"] // 2
+
+    stage.run(tasks=1, on_epoch=look)
+
+
+def test_a_dense_layer_among_sparse_ones_is_left_alone():
+    stage = Stage("sparcl", 0.75, layer_sparsity={"conv2": 0.0}, dgm=False).run(tasks=1)
+    assert all(record["layers"]["conv2.weight"]["removed"] == 0 for record in adjustments(stage))
+    assert (stage.network.parameters.values["conv2.weight"] != 0).all()
+
+
+@pytest.mark.parametrize("options", [{"schedule": "epoch_start"}, {"gradient_average": 0.5}])
+def test_the_state_fits_the_weights_after_every_change_of_the_masks(options):
+    """A checkpoint may be written at any of these moments."""
+    checked = []
+
+    def save_and_restore(stage, task, epoch):
+        state = {name: array.copy() for name, array in stage.sparsifier.state().items()}
+        stage.sparsifier.restore(state)
+        checked.append(epoch)
+
+    Stage("sparcl", 0.75, **options).run(on_epoch=save_and_restore)
+    assert checked == [-1, 0, 1, 2, 3] * 3
+
+
+def test_a_last_stage_that_time_cut_short_takes_its_growth_back():
+    stage = Stage("sparcl", 0.75, schedule="epoch_start")
+    stage.run(tasks=1, on_epoch=lambda stage, task, epoch: setattr(stage, "epochs", 2))
+    for layer in stage.sparsifier.sparse_layers:
+        assert stage.active()[layer.name] == layer.active()
 
 
 def test_a_single_stage_only_shrinks_back():
@@ -140,6 +179,26 @@ def test_the_samples_with_the_fewest_mistakes_go():
         mistakes.clear()
 
     Stage("sparcl", 0.75, epochs=5).run(tasks=2, on_step=count, on_epoch=check)
+
+
+def test_samples_that_a_stage_left_out_do_not_count_as_easy():
+    removal = Stage("sparcl", 0.75, rho=0.5, cutoff=1).sparsifier.removal
+    removal.begin_task(Stage("none", 0.0).tasks[0])
+    right = np.arange(SAMPLES) < SAMPLES // 2
+    shown = np.arange(SAMPLES - 4)  # the last four were never presented, as with drop_last
+    removal.was_right[shown], removal.mistakes[shown] = right[shown], ~right[shown]
+    assert removal.end_stage(1) == SAMPLES // 2
+    assert removal.samples().tolist() == np.flatnonzero(~right).tolist()
+
+
+def test_the_default_share_of_masked_gradients_leaves_weights_to_update():
+    assert [gradient_share(s, None) for s in (0.75, 0.9, 0.95)] == [0.05, 0.02, 0.02]  # the paper's
+    for sparsity in (0.98, 0.99, 0.999):
+        assert 0 < gradient_share(sparsity, None) < 1 - sparsity
+    with pytest.raises(SparclError, match="leaves no weight to be updated"):
+        gradient_share(0.9, 0.1)
+    with pytest.raises(SparclError, match=r"leaves no weight of conv2\.weight to be updated"):
+        Stage("sparcl", 0.75, layer_sparsity={"conv2": 0.97})
 
 
 @pytest.mark.parametrize(("sparsity", "q"), [(0.75, 0.05), (0.9, 0.02), (0.95, 0.02), (0.0, 0.3)])

@@ -17,7 +17,7 @@ from sparcl.metrics.schedule import DataRemoval, TrainingPlan, count_plan
 from sparcl.network import Network
 from sparcl.sparsity import Sparsifier
 from sparcl.sparsity.layers import default_layers
-from sparcl.sparsity.sparcl import paper_q
+from sparcl.sparsity.sparcl import gradient_share
 
 
 def network_cost(graph: Graph) -> NetworkCost:
@@ -55,16 +55,18 @@ def _plan(settings: Settings, samples: Sequence[int]) -> TrainingPlan:
     options = settings.sparsifier.options
     plan: dict[str, Any] = {}
     if settings.sparsifier.name == "sparcl":
-        q = paper_q(settings.sparsity) if options["q"] is None else options["q"]
+        q = gradient_share(settings.sparsity, options["q"]) if options["dgm"] else 0.0
         plan = {
             "adjusts_mask": options["tdm"] and settings.sparsity > 0,
-            "inter_task_growth": options["p_inter"],
+            "growth": options["p_inter"],
             "importance_batches": options["importance_batches"],
-            "gradient_sparsity": q if options["dgm"] else 0.0,
+            "gradient_sparsity": q,
             "gradient_interval": options["gradient_interval"],
             "removal": DataRemoval(options["rho"], options["cutoff"], options["one_shot"]) if options["ddr"] else None,
             "stage_epochs": options["stage_epochs"],
         }
+        if options["schedule"] == "epoch_start":  # importance is the gradient of the last batch, which is there anyway
+            plan |= {"grows": "in_stages", "growth": options["p_official"], "importance_batches": 0}
     return TrainingPlan(
         samples=(sum(samples),) if method.learns_all_tasks_at_once else tuple(samples),
         epochs=settings.epochs,
@@ -74,6 +76,8 @@ def _plan(settings: Settings, samples: Sequence[int]) -> TrainingPlan:
         replay_from_task=_replay_from_task(settings, method),
         old_network_passes=method.old_network_passes,
         closing_passes=method.closing_passes,
+        closing_samples=settings.method.options.get("fisher_samples"),
+        drop_last=settings.drop_last,
         sparsity=settings.sparsity,
         **plan,
     )

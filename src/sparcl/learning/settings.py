@@ -151,8 +151,14 @@ def resolve(given: Values) -> Settings:
             f"{settings.sparsifier.name} cannot be put around {method.name}: {method.stays_dense_because}. "
             "Leave the sparsifier out."
         )
-    if settings.sparsity > 0 and settings.sparsifier.name == "none":
-        raise SparclError(f"sparsity={settings.sparsity} needs a sparsifier, for example sparsifier=sparcl.")
+    if settings.sparsifier.name == "none":
+        wanted = {
+            "sparsity": settings.sparsity,
+            **{f"sparsifier.{name}": settings.sparsifier.options[name] for name in ("layers", "layer_sparsity")},
+        }
+        for name, value in wanted.items():
+            if value:
+                raise SparclError(f"{name}={value} needs a sparsifier, for example sparsifier=sparcl.")
     choose("model", settings.model, MODELS)
     if settings.evaluation.split == "validation" and settings.data.validation == 0:
         raise SparclError("evaluation.split=validation needs a validation set: add data.validation=0.1.")

@@ -5,6 +5,7 @@ for each task:  learn (loop.py)      (snapshot? checkpoint? asked to stop?)
 """
 
 import time
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,7 +66,7 @@ class Trainer(Loop):
             self.listener.noted(f"Backend: {self.settings.backend} ({self.backend_reason}).")
             self.listener.started(sum(self.steps_of(task) for task in self.tasks), self.position.total_steps)
             try:
-                if not resumed:
+                if not resumed or not (self.position.total_steps or self._tuning_file.exists()):
                     self._tune()
                 self._evaluate_untrained()
                 for task in self.tasks[self.position.task :]:
@@ -131,11 +132,12 @@ class Trainer(Loop):
 
     def _snapshot_if_due(self, task: Task) -> None:
         """Snapshots are spread evenly over the last steps of a task; the last one is at its end."""
-        steps = self.steps_of(task)
-        wanted = min(self.settings.evaluation.snapshots, steps)
-        done = self.steps_done(task)
-        gap = max(1, min(self.settings.evaluation.snapshot_steps, steps) // max(wanted, 1))
-        due = wanted - (steps - done + gap - 1) // gap
+        if not self.settings.evaluation.snapshots:
+            return
+        steps, done = self.steps_of(task), self.steps_done(task)
+        window = min(self.settings.evaluation.snapshot_steps, steps)
+        wanted = min(self.settings.evaluation.snapshots, window)
+        due = sum(number * window // wanted >= steps - done for number in range(wanted))
         if not done or len(self.position.snapshots) >= due:
             return
         with self.clock.measure("evaluate"):
@@ -169,15 +171,18 @@ class Trainer(Loop):
         if flops < tuning.WORTH_TUNING:
             return
         with self.clock.measure("tuning"):
-            path = self.directory.path / "tuning.json"
             results = tuning.tune_run(
-                network, settings.batch_size, settings.tuning_seconds, path, lambda share: self.poll()
+                network, settings.batch_size, settings.tuning_seconds, self._tuning_file, lambda share: self.poll()
             )
         self.listener.noted(tuning.summary(results))
 
     def _use_stored_tuning(self) -> None:
         if isinstance(self.network, NativeNetwork):
-            tuning.use_stored(self.network, self.directory.path / "tuning.json")
+            tuning.use_stored(self.network, self._tuning_file)
+
+    @property
+    def _tuning_file(self) -> Path:
+        return self.directory.path / "tuning.json"
 
     def _resume(self) -> bool:
         """Whether there was a checkpoint to go on from."""

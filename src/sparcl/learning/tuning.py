@@ -33,6 +33,7 @@ def tune_run(
         cache.store(results)
     apply(network, results)
     write_json(path, {name: network.engine.knobs(layer) for name, layer in network.convolutions.items()})
+    use_stored(network, path)  # also for layers that there was no time for: theirs would follow the density otherwise
     return results
 
 

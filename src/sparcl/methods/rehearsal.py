@@ -97,5 +97,5 @@ class TaskwiseRehearsal(WithBuffer[TaskwiseBuffer]):
         if not len(self.buffer):
             return super().recalibration_images(task)
         share = len(self.buffer) // len(np.unique(self.buffer.tasks[: len(self.buffer)]))
-        current = task.train.originals(slice(None, None, max(1, len(task.train) // share)))
-        return np.concatenate([self.buffer.images[: len(self.buffer)], current[:share]])
+        spread = np.linspace(0, len(task.train) - 1, min(share, len(task.train))).astype(np.int64)
+        return np.concatenate([self.buffer.images[: len(self.buffer)], task.train.originals(spread)])

@@ -5,11 +5,13 @@
     weights s    s    s       s      s-growth  s    s       s        the mask is adjusted after a stage
     samples n    less less ...       n         less less ...         with data removal
 
-Counting a plan gives the same numbers as counting the passes of the run one by one.
+Counting a plan gives the same numbers as counting the passes of the run one by one, but for what depends on the samples
+themselves and is little (SNIP's single measure, the outputs that FDR stores).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from sparcl.metrics.costs import CostCounter, NetworkCost
 
@@ -42,9 +44,12 @@ class TrainingPlan:
     replay_from_task: int = 1  # the first task that rehearses, counted from 1
     old_network_passes: int = 0  # forward passes of an old network over all samples of a step, from the second task on
     closing_passes: int = 0  # over a task's samples when it ends: 1 for a forward, 3 with its backward
+    closing_samples: int | None = None  # at most so many of them
+    drop_last: bool = False  # a last batch that is not full is left out
     sparsity: float = 0.0
     adjusts_mask: bool = False  # TDM: after every stage but the last; otherwise the mask stays as it is
-    inter_task_growth: float = 0.01  # p_inter: so much denser is the first stage of every task but the first
+    grows: Literal["for_tasks", "in_stages"] = "for_tasks"  # the first stage of later tasks, or every one but the last
+    growth: float = 0.01  # so much denser is a stage that has grown
     importance_batches: int = 16  # for each term of the importance; see `capped_importance_batches`
     gradient_sparsity: float = 0.0  # q of DGM: the share of all weights that is active but not updated
     gradient_interval: int = 30  # iterations from one choice of the updated weights to the next
@@ -57,23 +62,24 @@ class TrainingPlan:
 
     def nominal(self) -> "TrainingPlan":
         """As the paper counts: every stage at the sparsity that the method is named after."""
-        return replace(self, inter_task_growth=0.0)
+        return replace(self, growth=0.0)
 
     def stages(self) -> Iterator["Stage"]:
         step = 0
         numbers = range(-(-self.epochs // self.stage_epochs))
         for task, samples in enumerate(self.samples):
             for number in numbers:
-                grown = self.adjusts_mask and task > 0 and number == 0
+                not_last = number != numbers[-1]
+                grown = self.adjusts_mask and (not_last if self.grows == "in_stages" else task > 0 and number == 0)
                 stage = Stage(
                     plan=self,
                     task=task,
                     first_step=step,
                     samples=self.removal.remaining(samples, number) if self.removal else samples,
                     epochs=min(self.stage_epochs, self.epochs - number * self.stage_epochs),
-                    sparsity=max(0.0, self.sparsity - self.inter_task_growth) if grown else self.sparsity,
+                    sparsity=max(0.0, self.sparsity - self.growth) if grown else self.sparsity,
                     # What was grown for a task is always taken back; the last stage grows nothing new.
-                    mask_adjusted=self.adjusts_mask and (grown or number != numbers[-1]),
+                    mask_adjusted=self.adjusts_mask and (grown or not_last),
                 )
                 yield stage
                 step += stage.steps
@@ -84,7 +90,7 @@ class Stage:
     plan: TrainingPlan
     task: int
     first_step: int  # of the run
-    samples: int  # presented in each epoch
+    samples: int  # in each epoch
     epochs: int
     sparsity: float
     mask_adjusted: bool  # at the end of the stage
@@ -93,7 +99,12 @@ class Stage:
     def steps_per_epoch(self) -> int:
         """A lone last sample joins the batch before it."""
         whole, rest = divmod(self.samples, self.plan.batch)
-        return whole if whole and rest == 1 else whole + (rest > 0)
+        return whole if whole and (rest == 1 or self.plan.drop_last) else whole + (rest > 0)
+
+    @property
+    def presented(self) -> int:
+        """In each epoch."""
+        return min(self.samples, self.steps_per_epoch * self.plan.batch) if self.plan.drop_last else self.samples
 
     @property
     def steps(self) -> int:
@@ -102,7 +113,7 @@ class Stage:
     def batch_at(self, step: int) -> int:
         """Samples in the batch of a step of this stage; the last one of an epoch has what is left."""
         place = step % self.steps_per_epoch
-        left = self.samples - place * self.plan.batch
+        left = self.presented - place * self.plan.batch
         return left if place == self.steps_per_epoch - 1 else self.plan.batch
 
     @property
@@ -138,7 +149,7 @@ def count_plan(network: NetworkCost, plan: TrainingPlan) -> CostCounter:
         updated = network.kept(stage.sparsity + plan.gradient_sparsity)
         refresh_steps = stage.refresh_steps()
         filling = range(min(stage.steps, max(0, -(-plan.replay_batch // plan.batch) - stage.first_step)))
-        current = stage.epochs * stage.samples
+        current = stage.epochs * stage.presented
         replayed = (stage.steps - len(filling)) * plan.replay_batch + sum(map(stage.replay_at, filling))
         # The refreshing steps are counted apart from the others: they cost more.
         for replay, passes, samples, sizes in (
@@ -156,5 +167,6 @@ def count_plan(network: NetworkCost, plan: TrainingPlan) -> CostCounter:
             seen = plan.current_passes * current + stage.replay_passes * replayed
             counter.count_extra_pass(plan.old_network_passes * seen, active, backward=False)
     for samples in plan.samples:
-        counter.count_extra_pass(plan.closing_passes * samples, network.kept(plan.sparsity), backward=False)
+        closing = samples if plan.closing_samples is None else min(samples, plan.closing_samples)
+        counter.count_extra_pass(plan.closing_passes * closing, network.kept(plan.sparsity), backward=False)
     return counter

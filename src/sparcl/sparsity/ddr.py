@@ -63,6 +63,9 @@ class DataRemoval:
             scores = self.mistakes[here].astype(np.float64)
             if self._score == "forgetting_events":
                 scores[~self.ever_right[here]] = np.inf  # what was never learned is hardest of all
+            else:
+                # With drop_last a stage may leave samples out: without a mistake in it, but wrong when last seen.
+                scores[(scores == 0) & ~self.was_right[here]] = np.inf
             easiest = np.lexsort((self._generator.random(len(here)), scores))[:count]
             self.present[here[easiest]] = False
         if self._score == "misclassifications":

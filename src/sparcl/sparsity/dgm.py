@@ -98,7 +98,8 @@ class GradientMasks:
         # A layout is not comparable between processes; what matters is whether it has changed since the refresh.
         unchanged = self.layout == self._parameters.layout
         arrays: dict[str, NDArray[Any]] = {"clock": np.array([self.steps_since_refresh, unchanged], np.int64)}
-        arrays |= {f"average.{name}": average for name, average in self.averages.items()}
+        if unchanged:  # averages of other weights are of no use, and the next refresh drops them
+            arrays |= {f"average.{name}": average for name, average in self.averages.items()}
         return arrays
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:

@@ -40,7 +40,7 @@ def sparse_layers(
     names: Sequence[str] = (),
     own_sparsity: Mapping[str, float] | None = None,
 ) -> list[Layer]:
-    """The sparse layers of a graph. `names` replaces the default choice; `own_sparsity` overrides single layers."""
+    """The sparse layers of a graph. `names` replaces the default choice; `own_sparsity` is that of single ones."""
     chosen = list(names) or default_layers(graph)
     own_sparsity = own_sparsity or {}
     known = {node.name for node in graph if node.op == "conv"}
@@ -51,7 +51,7 @@ def sparse_layers(
     densities = dict.fromkeys(chosen, 1.0 - sparsity)
     if distribution == "erk":
         densities = _erdos_renyi_kernel(shapes, 1.0 - sparsity)
-    sparsities = {name: own_sparsity.get(name, 1.0 - densities[name]) for name in chosen}
+    sparsities = {name: 1.0 - density for name, density in densities.items()} | dict(own_sparsity)
     return [
         Layer(f"{name}.weight", graph.parameters_of(graph[name])[0].size, value) for name, value in sparsities.items()
     ]

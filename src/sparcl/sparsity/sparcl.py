@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.data import Task
+from sparcl.errors import SparclError
 from sparcl.methods import Batch
 from sparcl.network import Logits
 from sparcl.options import AtLeastOne, NotNegative, Share
@@ -27,9 +28,21 @@ from sparcl.sparsity.tdm import TaskAwareMasks
 PAPER_Q = {0.75: 0.05, 0.90: 0.02, 0.95: 0.02}
 
 
-def paper_q(sparsity: float) -> float:
-    """The paper's choice, for the nearest of its sparsities."""
-    return PAPER_Q[min(PAPER_Q, key=lambda known: abs(known - sparsity))]
+def gradient_share(sparsity: float, q: float | None) -> float:
+    """The share q of a layer's weights that is active but not updated.
+
+    If it was not chosen, it is the paper's for the nearest of its sparsities; beyond those, the same part of the active
+    weights as at 0.95, or none of them would be updated.
+    """
+    if q is None:
+        nearest = min(PAPER_Q, key=lambda known: abs(known - sparsity))
+        return min(PAPER_Q[nearest], 0.4 * (1 - sparsity))
+    if sparsity + q >= 1:
+        raise SparclError(
+            f"sparsifier.q={q} leaves no weight to be updated, for only {1 - sparsity:.3g} of them are there. "
+            "Choose a smaller one, or sparsifier.dgm=false."
+        )
+    return q
 
 
 # What `preset=official` changes: options of the sparsifier, hyper-parameters of the method, settings of the run.
@@ -73,11 +86,17 @@ class SparCL(Sparsifier, name="sparcl"):
 
     def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
         super().__init__(site, options)
-        q = paper_q(site.sparsity) if self.q is None else self.q
-        masks_gradients = self.dgm and q > 0
+        q = gradient_share(site.sparsity, self.q) if self.dgm else 0.0
+        masks_gradients = q > 0
         if masks_gradients and not self.sparse_layers:
             # Gradient masks on dense weights: these are stored sparse with every position active.
             self.sparse_layers = sparse_layers(site.network.graph, 0.0, names=self.layers)
+        for layer in self.sparse_layers:
+            if masks_gradients and 0 < layer.active() <= layer.share(q):
+                raise SparclError(
+                    f"q={q:.3g} leaves no weight of {layer.name} to be updated: {layer.active()} of {layer.size} are "
+                    "there. Set a smaller sparsifier.q."
+                )
         self.masks = TaskAwareMasks(
             site,
             self.sparse_layers,
@@ -124,7 +143,7 @@ class SparCL(Sparsifier, name="sparcl"):
         if self.schedule == "stage_end":
             self._record(self.masks.begin_later_task() if moment.task > 0 else None)
         elif self.site.epochs > self.stage_epochs:
-            self._record(self.masks.expand(-self.p_official))
+            self._expand_officially()
 
     def begin_step(self, moment: Moment) -> None:
         if self.gradient_masks is not None:
@@ -154,10 +173,11 @@ class SparCL(Sparsifier, name="sparcl"):
             present = task.train.select(self.removal.samples())
             expanded = stage == 0 and moment.task > 0
             self._record(self.masks.end_stage(task, present, expanded, last, self.passes))
-        elif self.moves and not last:
+        elif self.moves and self._has_grown_officially():
             self._record(self.masks.shrink_back(self._official_importance()))
+            self.last_gradients = {}
             if stage + 1 < stages - 1:
-                self._record(self.masks.expand(-self.p_official))
+                self._expand_officially()
         if not last:
             removed = self.removal.end_stage(stage + 1)
             if removed:
@@ -177,6 +197,14 @@ class SparCL(Sparsifier, name="sparcl"):
         return self.removal.remaining_after(epoch // self.stage_epochs, len(task.train))
 
     # Inside
+
+    def _expand_officially(self) -> None:
+        self._record(self.masks.expand(-self.p_official))
+        self.last_gradients = {}  # they are those of other weights
+
+    def _has_grown_officially(self) -> bool:
+        """Not so in a last stage, unless it became the last because time ran out."""
+        return any(len(self.parameters.index[layer.name]) > layer.active() for layer in self.sparse_layers)
 
     def _official_importance(self) -> dict[str, NDArray[Any]]:
         values = self.parameters.values

@@ -23,7 +23,7 @@ from sparcl.generators import Generators
 from sparcl.methods import Batch, Method
 from sparcl.methods.method import GradientWatcher
 from sparcl.network import Logits, Network
-from sparcl.options import declared_options, set_options
+from sparcl.options import Share, declared_options, set_options
 from sparcl.sparsity.layers import Distribution, Layer, sparse_layers
 from sparcl.sparsity.moment import Moment
 
@@ -49,7 +49,7 @@ class Sparsifier(GradientWatcher):
 
     distribution: Distribution = "uniform"
     layers: list[str] = []  # noqa: RUF012 (a default that is never changed)
-    layer_sparsity: dict[str, float] = {}  # noqa: RUF012
+    layer_sparsity: dict[str, Share] = {}  # noqa: RUF012
 
     name: ClassVar[str] = ""
 

@@ -4,7 +4,7 @@
     task t > 1  expand to s-p_inter ── stage 1 ── shrink to s ── then as above
 
 The printed algorithm would expand again in every epoch; the text says once, at the task's start, which is done here.
-With sparsity 0 there is nothing to choose, and nothing is changed.
+In a layer of sparsity 0 there is nothing to choose, and nothing is changed.
 """
 
 from typing import Any, Literal
@@ -69,29 +69,22 @@ class TaskAwareMasks:
         batches = capped_importance_batches(self._importance_batches, int(passes), terms)
         importance = self.importance(task, samples, batches)
         before = dict(self._parameters.index)
-        offset = 0.0 if last else self._p_intra
-        kept = {
-            layer.name: shrink(before[layer.name], importance[layer.name], layer.active(offset))
-            for layer in self._layers
-        }
-        after = kept if last else {layer.name: self._grown(layer, kept[layer.name], 0.0) for layer in self._layers}
-        self._set(after)
-        return self._record("shrink" if last else "shrink and expand", before, batches)
+        kept = self._shrink(importance, 0.0 if last else self._p_intra)
+        if not last:  # a change of its own: what was removed and grows again starts from zero too
+            self._grow(0.0)
+        return self._record("shrink" if last else "shrink and expand", before, kept, batches)
 
     def expand(self, offset: float) -> dict[str, Any] | None:
         if not self._layers:
             return None
         before = dict(self._parameters.index)
-        self._set({layer.name: self._grown(layer, before[layer.name], offset) for layer in self._layers})
-        return self._record("expand", before, 0)
+        self._grow(offset)
+        return self._record("expand", before, before, 0)
 
     def shrink_back(self, importance: dict[str, NDArray[Any]]) -> dict[str, Any]:
         """Take back a growth: the least important go until the sparsity is what it shall be."""
         before = dict(self._parameters.index)
-        self._set(
-            {layer.name: shrink(before[layer.name], importance[layer.name], layer.active()) for layer in self._layers}
-        )
-        return self._record("shrink", before, 0)
+        return self._record("shrink", before, self._shrink(importance, 0.0), 0)
 
     def importance(self, task: Task, samples: Samples, batches: int) -> dict[str, NDArray[Any]]:
         """CWI of every active weight."""
@@ -101,8 +94,25 @@ class TaskAwareMasks:
         gradients = weighted_sum(names, [(self._alpha, current), (self._beta, buffered)])
         return {name: np.abs(self._parameters.values[name]) + gradients[name] for name in names}
 
-    def _grown(self, layer: Layer, index: Index, offset: float) -> Index:
-        return grow_randomly(index, layer.size, layer.active(offset), self._generator)
+    def _shrink(self, importance: dict[str, NDArray[Any]], offset: float) -> dict[str, Index]:
+        index = self._parameters.index
+        self._set(
+            {
+                layer.name: shrink(index[layer.name], importance[layer.name], layer.active(offset))
+                for layer in self._layers
+                if layer.sparsity > 0
+            }
+        )
+        return dict(self._parameters.index)
+
+    def _grow(self, offset: float) -> None:
+        index = self._parameters.index
+        self._set(
+            {
+                layer.name: grow_randomly(index[layer.name], layer.size, layer.active(offset), self._generator)
+                for layer in self._layers
+            }
+        )
 
     def _set(self, index: dict[str, Index]) -> None:
         """Change the masks and remember when each weight was grown."""
@@ -114,20 +124,18 @@ class TaskAwareMasks:
             self.born[name] = born
         self._parameters.set_index(index)
 
-    def _record(self, what: str, before: dict[str, Index], batches: int) -> dict[str, Any]:
-        """What an adjustment did, layer by layer."""
+    def _record(self, what: str, before: dict[str, Index], kept: dict[str, Index], batches: int) -> dict[str, Any]:
+        """What an adjustment did, layer by layer. `kept`: what was there all the time."""
         self.adjustments += 1
         after = self._parameters.index
         layers = {}
         for layer in self._layers:
-            removed = len(np.setdiff1d(before[layer.name], after[layer.name], assume_unique=True))
-            grown = len(np.setdiff1d(after[layer.name], before[layer.name], assume_unique=True))
             ages, counts = np.unique(self.adjustments - 1 - self.born[layer.name], return_counts=True)
             layers[layer.name] = {
                 "active": len(after[layer.name]),
                 "density": len(after[layer.name]) / layer.size,
-                "removed": removed,
-                "grown": grown,
+                "removed": len(before[layer.name]) - len(kept[layer.name]),
+                "grown": len(after[layer.name]) - len(kept[layer.name]),
                 "survivors_by_age": {str(age): int(count) for age, count in zip(ages, counts, strict=True)},
             }
         return {"adjustment": what, "importance_batches": batches, "layers": layers}

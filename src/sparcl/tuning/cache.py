@@ -8,6 +8,8 @@ from typing import Any
 from sparcl.files import write_json
 from sparcl.tuning.search import Tuned
 
+TILE_SHAPES = 8  # of native/kernels/kernels.h
+
 
 class TuningCache:
     """A damaged or foreign file counts as empty: tuning can always be done again."""
@@ -20,7 +22,7 @@ class TuningCache:
         try:
             stored = json.loads(self.path.read_text())
             return {entry["key"]: from_json(entry) for entry in stored["found"]}
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
             return {}
 
     def store(self, found: list[Tuned]) -> None:
@@ -46,10 +48,11 @@ def from_json(entry: dict[str, Any]) -> Tuned:
 
 
 def checked_knobs(op: str, knobs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The knobs of one pass, if they are as many small numbers as it has."""
+    """The knobs of one pass, if they are a tile and what else it has."""
     expected = (int, bool) if op == "weight_gradient" else (int, int)
     if len(knobs) != len(expected) or any(type(knob) is not kind for knob, kind in zip(knobs, expected, strict=True)):
         raise ValueError(f"the knobs {knobs} of {op} make no sense")
-    if any(not 0 <= knob <= 65536 for knob in knobs):
+    tile, channels = knobs
+    if tile not in range(TILE_SHAPES) or (op != "weight_gradient" and not 1 <= channels <= 65536):
         raise ValueError(f"the knobs {knobs} of {op} make no sense")
     return knobs
