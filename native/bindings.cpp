@@ -98,8 +98,9 @@ NB_MODULE(_engine, module) {
   module.def("augment", &augment, "images"_a.noconvert(), "positions"_a.noconvert(), "shifts"_a.noconvert(),
              "flips"_a.noconvert(), "mean"_a.noconvert(), "scale"_a.noconvert(), "output"_a.noconvert(),
              "Crop, flip and normalise stored uint8 images into a float32 batch.");
-  module.def("sgd", &sgd, "values"_a.noconvert(), "gradients"_a.noconvert(), "velocity"_a.none(), "learning_rate"_a,
-             "momentum"_a, "weight_decay"_a, "One step of gradient descent in place; clears the gradients.");
+  module.def("sgd", &sgd, "values"_a.noconvert(), "gradients"_a.noconvert(), "velocity"_a.none().noconvert(),
+             "learning_rate"_a, "momentum"_a, "weight_decay"_a,
+             "One step of gradient descent in place; clears the gradients.");
   sparcl::bind_engine(module);
   sparcl::bind_model(module);
 }

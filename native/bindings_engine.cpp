@@ -144,7 +144,7 @@ void bind_engine(nb::module_& module) {
             self.bind_convolution(layer, offset, positions.data(), static_cast<int64_t>(positions.shape(0)),
                                   places ? places->data() : nullptr);
           },
-          "layer"_a, "offset"_a, "positions"_a.noconvert(), "places"_a.none() = nb::none())
+          "layer"_a, "offset"_a, "positions"_a.noconvert(), "places"_a.none().noconvert() = nb::none())
       .def("move_convolution", &Engine::move_convolution, "layer"_a, "offset"_a)
       .def("bind_norm", &Engine::bind_norm, "layer"_a, "weight"_a, "bias"_a, "mean"_a, "variance"_a)
       .def("bind_linear", &Engine::bind_linear, "layer"_a, "weight"_a, "bias"_a)
@@ -157,7 +157,7 @@ void bind_engine(nb::module_& module) {
               self.clear_updated(layer);
             }
           },
-          "layer"_a, "chosen"_a.none())
+          "layer"_a, "chosen"_a.none().noconvert())
       .def(
           "set_knobs",
           [](Engine& self, int layer, std::pair<int, int> forward, std::pair<int, int> data,
@@ -186,7 +186,9 @@ void bind_engine(nb::module_& module) {
           },
           "values"_a.noconvert(), "for_training"_a, "threads"_a);
 
-  nb::class_<Arena>(module, "Arena", "Memory for one pass of a program.").def(nb::init<int64_t>(), "floats"_a);
+  nb::class_<Arena>(module, "Arena", "Memory for one pass of a program.")
+      .def(nb::init<int64_t>(), "floats"_a)
+      .def_prop_ro("size", &Arena::size);
 
   nb::class_<Step>(module, "Step", "One step of a program.")
       .def(
@@ -214,7 +216,8 @@ void bind_engine(nb::module_& module) {
       .def("forward", &forward, "arena"_a, "images"_a.noconvert(), "logits"_a.noconvert(), "values"_a.noconvert(),
            "gradients"_a.noconvert(), "statistics"_a.noconvert(), "training"_a, "momentum"_a, "threads"_a)
       .def("backward", &backward, "arena"_a, "d_logits"_a.noconvert(), "values"_a.noconvert(),
-           "gradients"_a.noconvert(), "statistics"_a.noconvert(), "training"_a, "dense_gradients"_a, "threads"_a)
+           "gradients"_a.noconvert(), "statistics"_a.noconvert(), "training"_a, "dense_gradients"_a.noconvert(),
+           "threads"_a)
       .def("run_steps", &run_steps, "arena"_a, "steps"_a, "values"_a.noconvert(), "gradients"_a.noconvert(),
            "statistics"_a.noconvert(), "threads"_a);
 }

@@ -29,9 +29,10 @@ void bind_model(nb::module_& module) {
   nb::class_<Model>(module, "Model", "A model from a file, ready to predict.")
       .def(
           "__init__",
-          [](Model* self, const std::string& path) {
+          [](Model* self, nb::bytes path) {  // as os.fsencode gives it: a name need not be text
+            const std::string name(path.c_str(), path.size());
             nb::gil_scoped_release release;
-            new (self) Model(kernels(), read_file(path));
+            new (self) Model(kernels(), read_file(name));
           },
           "path"_a)
       .def_prop_ro("classes", [](const Model& self) { return self.spec().classes; })

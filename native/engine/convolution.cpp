@@ -9,18 +9,13 @@ namespace sparcl {
 namespace {
 
 TileGrid forward_grid(const ConvolutionShape& shape) {
-  return {shape.out.height, shape.out.width, shape.in.height, shape.in.width, shape.stride, shape.in_padded};
+  return {shape.out.height, shape.out.width, shape.in.height, shape.stride, shape.in_padded};
 }
 
 // With stride 2, the input pixels of one parity.
 TileGrid data_grid(const ConvolutionShape& shape, int parity) {
-  if (shape.stride == 1)
-    return {shape.in.height, shape.in.width, shape.out.height, shape.out.width, 1, shape.out_padded};
-  return {(shape.in.height - parity / 2 + 1) / 2,
-          (shape.in.width - parity % 2 + 1) / 2,
-          shape.out.height,
-          shape.out.width,
-          1,
+  if (shape.stride == 1) return {shape.in.height, shape.in.width, shape.out.height, 1, shape.out_padded};
+  return {(shape.in.height - parity / 2 + 1) / 2, (shape.in.width - parity % 2 + 1) / 2, shape.out.height, 1,
           shape.out_padded};
 }
 

@@ -3,6 +3,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "on_threads.h"
+
 namespace sparcl {
 namespace {
 
@@ -141,10 +143,8 @@ bool Engine::bound() const {
 }
 
 void Engine::refresh(const float* values, bool for_training, int threads) {
-  const int count = convolutions();
-#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
-  for (int i = count - 1; i >= 0; --i)
-    convolutions_[i].refresh(values + offsets_[i], for_training);  // large ones first
+  // In most networks the last convolutions are the largest.
+  on_threads(convolutions(), threads, [&](int i) { convolutions_[i].refresh(values + offsets_[i], for_training); });
 }
 
 }  // namespace sparcl

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #endif
 
+#include "on_threads.h"
+
 namespace sparcl {
 namespace {
 
@@ -101,6 +103,8 @@ void Program::check_norm(int id, int64_t state, const Extent& extent) const {
 }
 
 void Program::check(const Step& step) const {
+  for (int32_t id : {step.a, step.b, step.c, step.out})
+    if (id >= 0) map(id);
   switch (step.op) {
     case Op::pack:
     case Op::pack_gradient:
@@ -200,11 +204,9 @@ void Program::refresh(const float* values, const float* statistics, float epsilo
   refreshed_ = true;
   if (spec_.forward_steps < static_cast<int32_t>(spec_.steps.size())) return engine_->refresh(values, true, threads);
   folded_bias_.resize(spec_.steps.size());
-  const int count = static_cast<int>(spec_.steps.size());
-#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
-  for (int i = count - 1; i >= 0; --i) {
+  on_threads(static_cast<int>(spec_.steps.size()), threads, [&](int i) {
     const Step& step = spec_.steps[i];
-    if (step.op != Op::convolve) continue;
+    if (step.op != Op::convolve) return;
     ConvolutionLayer& layer = engine_->convolution(step.layer);
     const float* weights = values + engine_->offset(step.layer);
     std::vector<float> scale(layer.shape().outputs, 1.0f);
@@ -219,7 +221,7 @@ void Program::refresh(const float* values, const float* statistics, float epsilo
       }
     }
     layer.refresh_scaled(weights, scale);
-  }
+  });
 }
 
 void Program::forward(Arena& arena, const Arrays& arrays, const Mode& mode) {
@@ -264,11 +266,14 @@ void Program::run_step(int index, Arena& arena, const Arrays& arrays, const Mode
     case Op::unpack:
       kernels.unpack({nullptr, arrays.logits, data(step.a), extent(step.a), batch_}, threads);
       break;
-    case Op::convolve:
-      engine_->convolution(step.layer)
-          .forward(kernels, data(step.a), data(step.out), batch_,
-                   {step.norm_a < 0 ? nullptr : folded_bias_[index].data(), data(step.b), step.relu}, threads);
+    case Op::convolve: {
+      ConvolutionLayer& layer = engine_->convolution(step.layer);
+      // A prediction since the forward pass has left weights with its norms folded in.
+      if (step.again) layer.refresh(arrays.values + engine_->offset(step.layer), false);
+      layer.forward(kernels, data(step.a), data(step.out), batch_,
+                    {step.norm_a < 0 ? nullptr : folded_bias_[index].data(), data(step.b), step.relu}, threads);
       break;
+    }
     case Op::data_gradient:
       engine_->convolution(step.layer)
           .data_gradient(kernels, data(step.a), data(step.out), batch_, step.accumulate, threads);

@@ -12,7 +12,7 @@ namespace sparcl {
 // (r * step, c * step).
 struct TileGrid {
   int32_t rows, columns;
-  int32_t input_height, input_width, step;
+  int32_t input_height, step;
   bool input_padded;
 };
 

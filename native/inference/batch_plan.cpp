@@ -156,9 +156,9 @@ BatchPlan::Compiled& BatchPlan::compiled(int images, int threads) {
   const auto found = programs_.find(images);
   if (found != programs_.end()) return found->second;
   if (programs_.size() >= most_programs) programs_.clear();
-  Compiled& made = programs_[images] = compile(images);
+  Compiled made = compile(images);
   made.program->refresh(values_.data(), statistics_.data(), 0.0f, threads);
-  return made;
+  return programs_[images] = std::move(made);
 }
 
 void BatchPlan::run(const float* images, int count, float* logits, int threads) {

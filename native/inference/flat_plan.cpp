@@ -49,17 +49,30 @@ FlatPlan::Layout FlatPlan::layout_for(const MapSize& size) const {
   layout.plane = rounded(layout.run, kernels_.lanes);
   if (layout.padded) {
     layout.plane = static_cast<int64_t>(size.height + 1) * layout.pitch;
-    layout.mask.resize(layout.run + flat_slack, 0);
-    for (int32_t i = 0; i < layout.run; ++i) layout.mask[i] = i % layout.pitch < size.width ? -1 : 0;
-    return layout;
-  }
-  for (int tap = rows ? 3 : 0; tap < (rows ? 6 : 9); ++tap) {
-    for (int32_t i = 0; i < layout.run; ++i) {
-      const int row = i / size.width + tap / 3 - 1, column = i % size.width + tap % 3 - 1;
-      layout.mask.push_back(row >= 0 && row < size.height && column >= 0 && column < size.width ? -1 : 0);
-    }
   }
   return layout;
+}
+
+// Maps of one size share their mask.
+void FlatPlan::need_mask(int map) {
+  const MapSize& size = steps_.maps[map];
+  Layout& layout = layouts_[map];
+  std::vector<int32_t>& mask = masks_[{size.height, size.width}];
+  if (mask.empty()) {
+    const bool rows = copies_for(size) == Spread::rows;
+    const int first = layout.padded ? 4 : rows ? 3 : 0, last = layout.padded ? 5 : rows ? 6 : 9;
+    const int64_t count = static_cast<int64_t>(last - first) * layout.run + (layout.padded ? flat_slack : 0);
+    masks_size_ += count;
+    expect(masks_size_ <= largest_arena, "its maps are too large");
+    mask.resize(count, 0);
+    int32_t* bits = mask.data();
+    for (int tap = first; tap < last; ++tap)
+      for (int32_t i = 0; i < layout.run; ++i) {
+        const int row = i / layout.pitch + tap / 3 - 1, column = i % layout.pitch + tap % 3 - 1;
+        *bits++ = row >= 0 && row < size.height && column >= 0 && column < size.width ? -1 : 0;
+      }
+  }
+  layout.mask = mask.data();
 }
 
 FlatPlan::Copies FlatPlan::copies_of(const ModelStep& step) const {
@@ -86,6 +99,7 @@ void FlatPlan::lay_out() {
     const int64_t floats = steps_.maps[map].channels * layouts_[map].plane + layouts_[map].margin();
     expect(floats <= largest_arena, "its maps are too large");
     buffers.push_back({.size = floats, .first = 0, .last = 0});
+    if (layouts_[map].padded) need_mask(static_cast<int>(map));
   }
   for (int i = 0; i < static_cast<int>(steps_.steps.size()); ++i) {
     const ModelStep& step = steps_.steps[i];
@@ -93,8 +107,9 @@ void FlatPlan::lay_out() {
     if (step.residual >= 0) buffers[step.residual].last = i;
     if (step.kind != ModelStep::Kind::convolve) continue;
     const Copies copies = copies_of(step);
-    if (copies.any)
-      copies_size_ = std::max(copies_size_, steps_.maps[step.in].channels * copies.planes() * copies.plane);
+    if (!copies.any) continue;
+    copies_size_ = std::max(copies_size_, steps_.maps[step.in].channels * copies.planes() * copies.plane);
+    if (copies.kind != Spread::halved) need_mask(step.in);
   }
   // Beside a map there is memory, too: copying one reads a row beyond its ends, and a tile may be longer than a run.
   int64_t beside = 0;
@@ -216,7 +231,7 @@ void FlatPlan::convolve(size_t index, const Share& share, const Thread& thread) 
   if (copies.any)
     kernels_.flat->spread({.x = pixels(step.in, 0),
                            .y = thread.copies,
-                           .masks = in.mask.data(),
+                           .masks = in.mask,
                            .x_plane = in.plane,
                            .y_plane = copies.plane,
                            .channels = size.channels,
@@ -237,7 +252,7 @@ void FlatPlan::convolve(size_t index, const Share& share, const Thread& thread) 
        .residual = step.residual >= 0 ? pixels(step.residual, 0) : nullptr,
        .bias = node.weight.bias.data(),
        .weights = convolution.weights.data(),
-       .mask = out.padded ? out.mask.data() : nullptr,
+       .mask = out.padded ? out.mask : nullptr,
        .places = narrow ? convolution.places.data() : nullptr,
        .wide_places = narrow ? nullptr : convolution.wide_places.data(),
        .starts = convolution.starts.empty() ? nullptr : convolution.starts.data(),
@@ -267,7 +282,7 @@ void FlatPlan::combine(const ModelStep& step, const Share& share) const {
     for (int i = first; i < last; ++i) {
       float value = a[i] * scale + shift;
       if (b != nullptr) value += b[i];
-      const bool zero = (step.relu && !(value > 0.0f)) || (layout.padded && layout.mask[i] == 0);
+      const bool zero = (step.relu && value < 0.0f) || (layout.padded && layout.mask[i] == 0);
       y[i] = zero ? 0.0f : value;
     }
   }

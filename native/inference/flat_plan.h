@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "../engine/program.h"
@@ -28,7 +30,7 @@ class FlatPlan {
     bool padded = false;
     int32_t pitch = 1, run = 1;
     int64_t offset = -1, plane = 1;  // in the arena
-    std::vector<int32_t> mask;       // padded: of the run; else those of copies (see SpreadJob)
+    const int32_t* mask = nullptr;   // padded: of the run; else those of copies (see SpreadJob), if there are any
     // Zeros before the first channel.
     int64_t margin() const { return padded ? pitch + 1 : 0; }
   };
@@ -59,6 +61,7 @@ class FlatPlan {
   Layout layout_for(const MapSize& size) const;
   Spread copies_for(const MapSize& size) const;
   Copies copies_of(const ModelStep& step) const;
+  void need_mask(int map);
   void lay_out();
   void build(const ModelStep& step, Convolution& convolution);
   void build_dense(const Weight& weight, Convolution& convolution) const;
@@ -80,7 +83,9 @@ class FlatPlan {
   const KernelTable& kernels_;
   const ModelSpec& spec_;
   const ModelSteps& steps_;
-  std::vector<Layout> layouts_;            // of each map
+  std::vector<Layout> layouts_;                                // of each map
+  std::map<std::pair<int, int>, std::vector<int32_t>> masks_;  // by height and width
+  int64_t masks_size_ = 0;
   std::vector<Convolution> convolutions_;  // of each step; empty where it is none
   int64_t copies_size_ = 0;                // floats, of one thread
   Arena arena_{0};

@@ -101,8 +101,7 @@ class JsonParser {
       case 't':
       case 'f':
         value.kind_ = Json::Kind::boolean;
-        value.boolean_ = peek() == 't';
-        if (!take_word(value.boolean_ ? "true" : "false")) refuse("there is an unknown word");
+        if (!take_word(peek() == 't' ? "true" : "false")) refuse("there is an unknown word");
         break;
       case 'n':
         if (!take_word("null")) refuse("there is an unknown word");

@@ -16,7 +16,6 @@ class Json {
   // Throws ModelError unless `text` is one JSON value: UTF-8, no key twice in an object.
   static Json parse(std::string_view text);
 
-  Kind kind() const { return kind_; }
   bool has(std::string_view key) const;
   // These throw ModelError where the value is of another kind, or there is no such key. `what` names it in the message.
   const Json& at(std::string_view key) const;
@@ -29,7 +28,6 @@ class Json {
  private:
   friend class JsonParser;
   Kind kind_ = Kind::null;
-  bool boolean_ = false;
   double number_ = 0.0;
   std::string string_;
   std::vector<Json> array_;

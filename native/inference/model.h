@@ -35,8 +35,8 @@ class Model {
   ModelSpec spec_;
   ModelSteps steps_;
   std::mutex mutex_;
-  std::unique_ptr<FlatPlan> flat_;  // both are made when they are first needed
-  std::unique_ptr<BatchPlan> batch_;
+  std::unique_ptr<FlatPlan> flat_;    // for single images
+  std::unique_ptr<BatchPlan> batch_;  // made when it is first needed
 };
 
 }  // namespace sparcl

@@ -18,11 +18,22 @@ constexpr int64_t largest_side = 1 << 14;
 constexpr int64_t largest_map = int64_t{1} << 26;     // floats
 constexpr int64_t largest_weight = int64_t{1} << 26;  // positions
 
-// What a name may look like in a message or a table: no control characters, not too long.
+// Whether the character at a place of a UTF-8 text steers a terminal instead of being shown: control characters, other
+// line ends, and those that turn the direction of writing.
+bool steers(const std::string& text, size_t place) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  const int first = byte(place), second = byte(place + 1), third = byte(place + 2);
+  if (first < 0x20 || first == 0x7F) return true;
+  if (first == 0xC2) return second < 0xA0;                                     // U+0080 to U+009F
+  if (first == 0xE2 && second == 0x80) return third >= 0xA8 && third <= 0xAE;  // U+2028 to U+202E
+  return first == 0xE2 && second == 0x81 && third >= 0xA6 && third <= 0xA9;    // U+2066 to U+2069
+}
+
+// What a name may look like in a message or a table: shown as it is, not too long.
 void check_name(const std::string& name, const char* what) {
   expect(!name.empty() && name.size() <= 1000, std::string("the name of ") + what + " is empty or too long");
-  for (unsigned char c : name)
-    expect(c >= 0x20 && c != 0x7F, std::string("the name of ") + what + " has control characters");
+  for (size_t place = 0; place < name.size(); ++place)
+    expect(!steers(name, place), std::string("the name of ") + what + " has control characters");
 }
 
 NodeOp op_of(const std::string& name) {
@@ -88,7 +99,9 @@ class GraphReader {
       node.height = static_cast<int32_t>(sizes[1].whole("a shape", 1, largest_side));
       node.width = static_cast<int32_t>(sizes[2].whole("a shape", 1, largest_side));
     }
-    expect(node.floats() <= largest_map, node.name + " makes maps that are too large");
+    // With the zeros that a map may have around it.
+    const int64_t plane = static_cast<int64_t>(node.height) * (node.width + 1) + 16;
+    expect(node.channels * plane <= largest_map, node.name + " makes maps that are too large");
   }
 
   void check(ModelNode& node) {

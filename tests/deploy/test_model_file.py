@@ -234,6 +234,9 @@ HOSTILE = {
     "half a character": (lambda f: f.bytes().replace(b"class 1", b"\\\\ud800"), "half a character"),
     "another version": (change(lambda f: f.model.update(version=2)), "another version"),
     "unknown operation": (change(lambda f: f.node("relu").update(op="tanh")), "unknown operation 'tanh'"),
+    "class that clears the screen": (change(lambda f: f.model["classes"].__setitem__(0, "\x9b2J")), "control"),
+    "class written backwards": (change(lambda f: f.model["classes"].__setitem__(0, "\u202etac")), "control"),
+    "thin image": (change(lambda f: f.model["graph"][0].update(shape=[4096, 16384, 1])), "too large"),
     "huge image": (change(lambda f: f.model["graph"][0].update(shape=[3, 9000, 9000])), "too large"),
     "other image": (change(lambda f: f.model["graph"][0].update(shape=[3, 9, 9])), "does not fit its input"),
     "fractions": (change(lambda f: f.model["graph"][0].update(shape=[3, 8.5, 8])), "impossible number"),
@@ -280,6 +283,12 @@ def test_a_hostile_file_is_refused_in_one_line(kind, exported, tmp_path):
     with pytest.raises(SparclError, match=reason) as caught:
         sparcl.load(path)
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_a_file_whose_name_is_no_text(exported, tmp_path):
+    path = tmp_path / "mod\udce8le.sparcl"
+    path.write_bytes(exported.read_bytes())
+    assert sparcl.load(path).classes == sparcl.load(exported).classes
 
 
 def test_what_is_no_file_is_refused(tmp_path):

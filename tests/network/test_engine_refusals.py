@@ -150,6 +150,8 @@ BAD_PROGRAMS: dict[str, Callable[[Tiny], object]] = {
     "missing map": lambda t: t.step("combine", a=12),
     "missing map to write to": lambda t: t.step("average_pool", out=-1),
     "missing gradient map": lambda t: t.step("weight_gradient", b=99),
+    "missing map where none is needed": lambda t: t.step("weight_gradient", out=99),
+    "missing operand where none is needed": lambda t: t.step("combine_backward", norm_a=-1, b=10**9),
     "missing input of a data gradient": lambda t: t.step("data_gradient", out=-7),
     "missing map of a pooling": lambda t: t.step("max_pool_backward", c=-1),
     "missing map of a linear layer": lambda t: t.step("linear_backward", out=77),
@@ -247,6 +249,17 @@ def test_arrays_of_another_kind_are_refused():
             given[name] = spoil(given[name])
             with pytest.raises(TypeError):
                 tiny.run(given)
+
+
+def test_arrays_that_are_written_to_are_never_copies():
+    tiny = Tiny()
+    tiny.bind()
+    numbers = np.ones(4, np.float32)
+    for velocity in (np.zeros(4), np.zeros(8, np.float32)[::2]):
+        with pytest.raises(TypeError):
+            _engine.sgd(numbers, numbers.copy(), velocity, 0.1, 0.9, 0.0)
+    with pytest.raises(TypeError):
+        tiny.run({**tiny.arrays(), "dense_gradients": {0: np.zeros(54)}})
 
 
 BAD_LAYERS: dict[str, Callable[[Tiny], object]] = {

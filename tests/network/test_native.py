@@ -182,7 +182,7 @@ def poisoned(floats: int) -> _engine.Arena:
 
 def poison(network: NativeNetwork, images: int, backward: bool = True) -> None:
     floats = compile_graph(network.graph, images, _engine.lanes(), backward).arena
-    network.give_back(poisoned(floats), floats)
+    network.give_back(poisoned(floats))
 
 
 def random_batch(graph: Graph, images: int, generator: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -336,6 +336,34 @@ def test_gradients_of_several_contexts_add_up_in_any_order():
 
     expected, (parameters, batches) = soundly(0, attempt)
     results_of(NativeNetwork(graph, parameters), batches).assert_close(expected)
+
+
+def test_a_prediction_between_the_passes_changes_nothing():
+    """Predictions fold norms into weights, and the backward pass computes some maps once more."""
+    network, generator = sparse_network()
+    parameters = network.parameters
+    parameters.statistics.flat[...] = generator.uniform(0.5, 2.0, len(parameters.statistics.flat))
+    images, d_logits = random_batch(network.graph, 4, generator)
+    found = []
+    for look in (lambda: None, lambda: network.predict(images)):
+        _, context = network.forward(images, momentum=0.0)
+        look()
+        network.backward(context, d_logits)
+        found.append(parameters.gradients.flat.copy())
+        parameters.gradients.flat[...] = 0.0
+    np.testing.assert_array_equal(*found)
+
+
+def test_memory_is_used_again_after_smaller_passes():
+    network, generator = sparse_network()
+    large, _ = random_batch(network.graph, 4 * _engine.lanes(), generator)
+    _, context = network.forward(large)
+    arena = context.arena
+    del context
+    network.predict(large[:1])
+    network.forward(large[:1])
+    _, context = network.forward(large)
+    assert context.arena is arena
 
 
 def test_a_context_serves_one_backward_pass():

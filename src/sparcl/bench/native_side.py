@@ -93,7 +93,11 @@ class SingleSteps:
 
     def of_layer(self, layer: str, op: str) -> Callable[[], None] | None:
         """The step that does `op` for a layer; None if there is none."""
-        found = [number for number, step in enumerate(self.plan.steps) if (step.layer, step.op) == (layer, op)]
+        found = [
+            number
+            for number, step in enumerate(self.plan.steps)
+            if (step.layer, step.op, step.again) == (layer, op, False)
+        ]
         if not found:
             return None
         threads = _engine.threads()

@@ -22,7 +22,7 @@ class Model:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         try:
-            self._model = _engine.Model(os.fspath(self.path))
+            self._model = _engine.Model(os.fsencode(self.path))
         except _engine.ModelError as error:
             raise SparclError(f"{self.path} is not a usable model: {error}.") from error
         self.classes: tuple[str, ...] = tuple(self._model.classes)

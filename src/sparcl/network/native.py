@@ -36,7 +36,7 @@ class NativeContext:
 
     def release(self) -> None:
         if self.arena is not None:
-            self.network.give_back(self.arena, self.program.plan.arena)
+            self.network.give_back(self.arena)
             self.arena = None
 
 
@@ -54,7 +54,7 @@ class NativeNetwork:
         self._lanes = _engine.lanes()
         self._programs: dict[tuple[int, bool], CompiledPlan] = {}
         self._feature_programs: dict[int, CompiledPlan] = {}
-        self._free: list[tuple[int, _engine.Arena]] = []
+        self._free: list[_engine.Arena] = []
         self._layout = -1
         self._bound: dict[str, Index | None] = {}  # the positions each convolution was last sorted for
         self._updated: dict[str, Index] = {}
@@ -122,7 +122,7 @@ class NativeNetwork:
             program = program_for(len(part))
             arena = self.take(program.plan.arena)
             outputs.append(self._run(program, arena, part, train=False, momentum=0.0))
-            self.give_back(arena, program.plan.arena)
+            self.give_back(arena)
         return outputs[0] if len(outputs) == 1 else np.concatenate(outputs)
 
     def _run(
@@ -250,18 +250,19 @@ class NativeNetwork:
 
     def take(self, floats: int) -> _engine.Arena:
         """Free memory that is large enough; smaller pieces are let go, for they would not be used again soon."""
-        for place, (size, arena) in enumerate(self._free):
-            if size >= floats:
-                del self._free[place]
-                return arena
+        large_enough = [arena for arena in self._free if arena.size >= floats]
+        if large_enough:
+            smallest = min(large_enough, key=lambda arena: arena.size)
+            self._free.remove(smallest)
+            return smallest
         self._free.clear()
         return _engine.Arena(max(floats, 1))
 
     def release_memory(self) -> None:
         self._free.clear()
 
-    def give_back(self, arena: _engine.Arena, floats: int) -> None:
-        self._free.append((floats, arena))
+    def give_back(self, arena: _engine.Arena) -> None:
+        self._free.append(arena)
 
 
 def _flat(array: NDArray[Any]) -> NDArray[Any]:

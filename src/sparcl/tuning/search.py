@@ -70,7 +70,7 @@ class _Bench:
 
     def close(self) -> None:
         self.network.parameters.gradients.flat[...] = self._gradients
-        self.network.give_back(self.arena, self.program.plan.arena)
+        self.network.give_back(self.arena)
 
 
 def kind_of(network: NativeNetwork, node: Node, op: str, images: int) -> str:
