@@ -7,8 +7,10 @@ A crash leaves at most a temporary file behind, which the next writer of the sam
 import contextlib
 import errno
 import fcntl
+import itertools
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,11 +18,14 @@ from typing import Any, BinaryIO
 from sparcl.errors import SparclError
 
 TEMPORARY_SUFFIX = ".partial"
+LOCK_ATTEMPTS = 10  # `is_locked` holds a directory for less than the time between two of them
 
 
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """A temporary path to write to; on success it replaces `path`, on any error it vanishes."""
+    if not path.name:
+        raise SparclError(f"{path} is a directory. Name the file to write.")
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         make_directory(path.parent)
@@ -81,22 +86,31 @@ def write_error(path: Path, error: OSError) -> SparclError:
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the directory for this process alone; a second one is told so at once."""
+    """Hold the directory for this process alone; a second one is told so, unless the first only looks."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SparclError(f"Another process is working in {directory}. Wait until it has finished.") from None
+        for attempt in itertools.count(1):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if attempt == LOCK_ATTEMPTS:
+                    raise SparclError(
+                        f"Another process is working in {directory}. Wait until it has finished."
+                    ) from None
+                time.sleep(0.02)
         yield
     finally:
         os.close(descriptor)
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether another process holds the directory just now."""
+    """Whether another process holds the directory just now. Several may ask at once."""
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
-        with locked(directory):
-            return False
-    except SparclError:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
         return True
+    finally:
+        os.close(descriptor)

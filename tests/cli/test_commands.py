@@ -277,7 +277,7 @@ def test_impossible_wishes_get_one_line_and_leave_nothing_behind(tmp_path):
     out = tmp_path / "run"
     arguments = ("run", "digits/er", "--out", out, "--set")
     assert refused(sparcl(*arguments, "threads=99999"), "threads")
-    assert refused(sparcl(*arguments, "buffer_size=10000000000000"), "not enough memory")
+    assert refused(sparcl(*arguments, "buffer_size=10000000000000"), "at most 10000000")
     assert refused(sparcl(*arguments, "method.learning_rate=-1"), "more than 0")
     assert refused(sparcl(*arguments, "sparsity=0.9"), "sparsifier=sparcl")
     assert refused(sparcl(*arguments, "model=resnet18", "--set", "batch_size=1"), "at least 2")

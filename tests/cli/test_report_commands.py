@@ -44,8 +44,11 @@ def test_damaged_runs_get_one_line(run, tmp_path):
     assert not out.exists()
     both = sparcl("report", damaged, run, "-o", out)
     assert both.returncode == 0 and "Left out" in both.stderr and out.exists()
-    exported = sparcl("metrics", damaged)
-    assert exported.returncode == 1 and len(exported.stderr.splitlines()) == 1
+    (damaged / "costs.json").write_text('{"seconds": {}, "flops": {"paper": {}, "full": {}}}')
+    for command in ("metrics", "inspect", "cost"):
+        exported = sparcl(command, damaged)
+        assert exported.returncode == 1 and len(exported.stderr.splitlines()) == 1
+    assert "costs.json is damaged" in exported.stderr
 
 
 def test_metrics_are_printed_or_written(run, tmp_path):

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from sparcl.data import Stream, load_stream
+from sparcl.data import Stream, load_stream, pictures
 from sparcl.errors import SparclError
 
 
@@ -132,6 +132,25 @@ def test_cameras_turn_pictures(tmp_path: Path) -> None:
     result = decoded(tmp_path, saved(image, "JPEG", exif=exif, quality=95))
     assert result[:, :, 5:].min() > 200
     assert result[:, :, :3].max() < 50
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "P", "L", "I;16"])
+def test_large_pictures_take_another_way_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Colours in large areas, and not turned upright: smoothing the one way or the other makes hardly a difference."""
+    noise = np.random.default_rng(0).integers(0, 256, (4, 3, 4), np.uint8)
+    large = Image.fromarray(noise.repeat(64, 0).repeat(64, 1), "RGBA")
+    if mode == "I;16":
+        image = Image.fromarray(np.asarray(large.convert("L")).astype(np.uint16) * 256)
+    else:
+        image = large.convert(mode)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    content = saved(image, "PNG", exif=exif)
+    usual = decoded(tmp_path / "usual", content).astype(int)
+    monkeypatch.setattr(pictures, "LARGE", 1000)
+    assert np.abs(decoded(tmp_path / "large", content) - usual).mean() < 4 < usual.std()
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
@@ -253,5 +272,7 @@ def test_names_that_would_spoil_the_terminal(class_folders: Path) -> None:
     bad.write_bytes(b"")
     refused(class_folders, r"\\n\\x1b")
     bad.unlink()
+    next((class_folders / "dog").iterdir()).rename(class_folders / "dog" / "b\udce4r.png")
+    load(class_folders)
     (class_folders / "dog").rename(class_folders / "do\udcffg")
     refused(class_folders, "has unprintable characters. Rename it")

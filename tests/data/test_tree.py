@@ -1,9 +1,12 @@
 """Archives that want to do harm."""
 
+import gzip
 import io
+import lzma
 import stat
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,22 @@ def test_archives_that_expand_without_end(tmp_path: Path, monkeypatch: pytest.Mo
     zeros = bytes(5_000_000)
     refused(zipped(tmp_path / "a.zip", [("a.png", zeros)]), "would expand to more than 100 times its size")
     refused(tarred(tmp_path / "a.tar.gz", [(tarfile.TarInfo("a.png"), zeros)]), "would expand to more than 100 times")
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+@pytest.mark.parametrize("packed", [lambda content: content, gzip.compress, lzma.compress])
+def test_headers_that_say_they_are_endless(tmp_path: Path, kind: bytes, packed: Callable[[bytes], bytes]) -> None:
+    """`tarfile` would set aside as much memory as they say."""
+    header = tarfile.TarInfo("long")
+    header.type, header.size = kind, 1 << 40
+    (tmp_path / "a.tar").write_bytes(packed(header.tobuf(tarfile.GNU_FORMAT) + bytes(100_000)))
+    refused(tmp_path / "a.tar", "would expand to more than 100 times its size")
+
+
+def test_hidden_members_expand_an_archive_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "EXPANSION_ALLOWANCE", 100_000)
+    hidden = [(tarfile.TarInfo(f".{number}"), bytes(1_000_000)) for number in range(5)]
+    refused(tarred(tmp_path / "a.tar.gz", hidden), "would expand to more than 100 times its size")
 
 
 def test_files_too_large_for_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

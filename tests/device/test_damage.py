@@ -159,6 +159,7 @@ CHANGES = [
     (("generators", "order"), {"bit_generator": "PCG64"}),
     (("history",), {}),
     (("history",), [3]),
+    (("history",), [{}]),
     (("network",), None),
 ]
 

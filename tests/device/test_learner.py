@@ -8,9 +8,12 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small import small, sparcl, state
 
 import sparcl as package
+from sparcl.device import held_out
 from sparcl.device.growth import grow, shrink_buffer
 from sparcl.device.learner import Learner
 from sparcl.device.states import read_sealed
@@ -105,6 +108,14 @@ def test_what_is_held_out_once_is_never_trained_on(tmp_path, photos):
     assert not held & {image.tobytes() for image in tensors["method.buffer.images"]}
 
 
+@given(st.integers(1, 40), st.floats(0, 0.5), st.integers(1, 5), st.integers(0, 99))
+def test_something_of_a_class_is_left_to_learn_from(count, share, most, seed):
+    found = np.random.default_rng(seed).integers(0, 2**64, count, np.uint64)
+    held = held_out.choose(found, share, most, known=found[:0])
+    assert held.sum() <= min(most, count - 1)
+    assert held.any() or count < held_out.LEAST_PICTURES or share == 0
+
+
 def test_the_buffer_keeps_to_its_budget_in_memory(tmp_path, photos):
     learner = small(tmp_path / "shop", buffer="0.004MB")
     sizes = []
@@ -185,6 +196,10 @@ def test_what_cannot_be_learned_is_refused_in_one_line(tmp_path, photos):
         ({"buffer": "many"}, "is not a size"),
         ({"buffer": "0"}, "without a buffer"),
         ({"widht": 3}, "did you mean 'width'"),
+        ({"width": 1025}, "at most 1024"),
+        ({"buffer": "1000000000000000000"}, "at most 10000000"),
+        ({"pictures": {"mean": [0, 0, 1e9], "std": [1, 1, 1]}}, "less than"),
+        ({"pictures": {"mean": [0, 0, 0], "std": [1, 1, 1e-9]}}, "more than"),
     ):
         with pytest.raises(SparclError, match=message):
             Learner.create(tmp_path / "other", **settings)

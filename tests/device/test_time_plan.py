@@ -97,6 +97,12 @@ def test_as_many_epochs_as_fit(most, fit, steps):
     assert found == max(1, min(most, fit // steps))
 
 
+def test_planning_many_epochs_asks_few_questions():
+    asked = []
+    assert epochs_that_fit(10**6, lambda epochs: asked.append(epochs) or 3 * epochs, 1000) == 333
+    assert len(asked) <= 21
+
+
 @given(full=st.integers(1, 10), most=st.integers(1, 100), share=st.floats(0.01, 1))
 def test_stages_shrink_with_the_epochs(full, most, share):
     planned = max(1, round(share * most))

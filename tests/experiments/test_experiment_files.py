@@ -9,6 +9,31 @@ from sparcl.experiments.trial import key
 
 CIFAR10 = Group("cifar10", "cifar10")
 
+OWN = """
+source = "mine"
+title = "mine"
+kind = "{kind}"
+datasets = {datasets}
+columns = ["class_il", "flops", "memory"]
+rows = [{{label = "ER", run = "er"}}{more}]
+"""
+
+
+def own(path, kind="table", datasets='["digits"]', more=""):
+    path.write_text(OWN.format(kind=kind, datasets=datasets, more=more))
+    return load(str(path))
+
+
+def test_a_table_of_ones_own(tmp_path):
+    path = tmp_path / "mine.toml"
+    found = grid(own(path), [Group("digits", "digits")], {}, tmp_path, {})
+    assert [heading.name for heading in found.headings] == ["Class-IL", "FLOPs"]
+    with pytest.raises(SparclError, match="nothing to learn"):
+        own(path, datasets="[]")
+    with pytest.raises(SparclError, match="each of its rows needs a run"):
+        own(path, kind="speed", more=', {label = "what the paper says"}')
+
+
 # Class-IL and Task-IL on CIFAR-10, read from the paper a second time.
 TABLE_1 = {
     "ER (200)": (44.79, 91.19),

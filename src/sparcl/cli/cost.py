@@ -21,6 +21,7 @@ from sparcl.learning.run_directory import RunDirectory
 from sparcl.metrics.costs import PHASES, CostCounter, NetworkCost
 from sparcl.metrics.schedule import TrainingPlan, count_plan
 from sparcl.report.paper_costs import AGREES_WITHIN, REASONS, Cell, paper_cells
+from sparcl.report.run_record import stored_costs
 
 HELP = """Count what a training costs, before or after it runs: FLOPs in two conventions, memory by the paper's formula.
 
@@ -140,23 +141,24 @@ def _layer_table(network: NetworkCost, plan: TrainingPlan, as_in_paper: CostCoun
 
 def _print_run(directory: RunDirectory, as_json: bool) -> None:
     """What was counted while a run went on."""
-    costs = directory.costs()
-    flops = costs.get("flops")
-    if not isinstance(flops, dict) or not {"paper", "full"} <= set(flops):
+    costs = stored_costs(directory)
+    if costs.flops is None:
         raise SparclError(f"{directory.path} has no counted costs; it was made by an older version.")
     if as_json:
-        print(json.dumps(costs))
+        print(json.dumps(directory.costs()))
         return
+    paper, full = costs.flops.paper, costs.flops.full
     table = Table(title="FLOPs that ran", box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
     table.add_column("phase", "all")
-    for convention in ("paper", "full"):
-        table.add_column(convention, f"{flops[convention]['total']:.3e}", justify="right")
-    for phase, count in flops["full"]["phases"].items():
-        in_paper = flops["paper"]["phases"].get(phase)
+    table.add_column("paper", f"{paper.total:.3e}", justify="right")
+    table.add_column("full", f"{full.total:.3e}", justify="right")
+    for phase, count in full.phases.items():
+        in_paper = paper.phases.get(phase)
         if count:
             table.add_row(phase.replace("_", " "), "-" if in_paper is None else f"{in_paper:.3e}", f"{count:.3e}")
     print_table(table)
-    print(f"{costs['steps']:,} steps; peak memory of the process {costs['peak_memory_mb']:.0f} MB.")
+    if costs.steps is not None and costs.peak_memory_mb is not None:
+        print(f"{costs.steps:,} steps; peak memory of the process {costs.peak_memory_mb:.0f} MB.")
 
 
 def _print_cells(cells: Sequence[Cell]) -> None:

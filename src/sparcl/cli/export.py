@@ -41,7 +41,8 @@ def export(
     if out is not None and out.suffix == ".onnx":
         raise SparclError(f"For an ONNX file, write: sparcl export {source} --onnx {out}")
     if out is not None and out.suffix != SUFFIX:
-        raise SparclError(f"{out} does not end with {SUFFIX}, as model files do. Write to: {out.with_suffix(SUFFIX)}")
+        better = out.with_suffix(SUFFIX) if out.name else out / f"model{SUFFIX}"
+        raise SparclError(f"{out} does not end with {SUFFIX}, as model files do. Write to: {better}")
     with progress_bar(as_json) as progress:
         is_learner = (source / "states").is_dir()
         learned = _of_learner(source) if is_learner else learned_by(RunDirectory.open(source), progress)

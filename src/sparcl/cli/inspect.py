@@ -8,6 +8,7 @@ import typer
 from rich import box
 from rich.table import Table
 
+from sparcl.checked import plain
 from sparcl.cli.display import print_table
 from sparcl.cli.plan import print_plan
 from sparcl.errors import SparclError
@@ -97,25 +98,27 @@ def _print(graph: Graph) -> None:
 def _print_run(directory: RunDirectory, as_json: bool) -> None:
     history = SparsityHistory.of(directory)
     if as_json:
-        print(json.dumps({"epochs": history.epochs, "adjustments": history.adjustments, "layers": history.layers()}))
+        events = directory.events()
+        epochs, adjustments = ([event for event in events if event["event"] == kind] for kind in ("epoch", "sparsity"))
+        print(json.dumps({"epochs": epochs, "adjustments": adjustments, "layers": plain(history.layers())}))
         return
-    epochs = Table("task", "epoch", title="over time", box=box.SIMPLE_HEAD, pad_edge=False)
+    over_time = Table("task", "epoch", title="over time", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("samples", "density", "updated", "removed", "grown", "loss", "accuracy"):
-        epochs.add_column(heading, justify="right")
+        over_time.add_column(heading, justify="right")
     for epoch in history.rows():
-        epochs.add_row(*epoch)
-    print_table(epochs)
+        over_time.add_row(*epoch)
+    print_table(over_time)
     layers = Table("layer", title="layers at the last adjustment", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("active", "density", "removed in all", "grown in all", "there from the start"):
         layers.add_column(heading, justify="right")
     for name, layer in history.layers().items():
-        start = layer["original_share"]
+        start = layer.original_share
         layers.add_row(
             name.removesuffix(".weight"),
-            f"{layer['active']:,}",
-            f"{layer['density']:.3f}",
-            f"{layer['removed']:,}",
-            f"{layer['grown']:,}",
+            f"{layer.active:,}",
+            f"{layer.density:.3f}",
+            f"{layer.removed:,}",
+            f"{layer.grown:,}",
             "" if start is None else f"{start:.1%}",
         )
     if history.layers():

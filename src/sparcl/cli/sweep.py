@@ -69,6 +69,8 @@ def sweep(
     import_plugins(plugin)
     planned = Sweep(file)
     root = out or Path("runs") / "sweeps" / file.stem
+    if search and dry_run:
+        raise SparclError("A search decides as it goes what to run: --dry-run can only show the runs of a [grid].")
     if search:
         _search(planned, on, root, (jobs, threads, address, memory), plugin or [], quiet or as_json, as_json)
         return

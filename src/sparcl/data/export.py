@@ -17,6 +17,8 @@ def export_pictures(source: Source, root: Path | None, folder: Path, progress: P
     if source.image_size is None:
         raise SparclError(f"{source.name} is a folder of pictures already.")
     contents = source.read(source.files(root), decoding_options(source, None, 0.2))
+    if not folder.name:
+        raise SparclError(f"{folder} is there already. Name the folder to make.")
     partial = folder.with_name(folder.name + TEMPORARY_SUFFIX)
     written = 0
     try:

@@ -10,6 +10,7 @@ square is resized to image_size with a smoothing bilinear filter, transparent pa
 """
 
 import hashlib
+import os
 from pathlib import Path
 
 from sparcl.data.shares import count_aside
@@ -80,7 +81,7 @@ def _splits(tree: Tree, test_share: float) -> tuple[Classes, Classes]:
     for class_name, names in classes.items():
         count = count_aside(len(names), test_share)
         # By a digest of the file's name: new classes and new pictures do not turn old training pictures into test ones.
-        by_digest = sorted(names, key=lambda name: hashlib.sha256(name[len(top) :].encode()).digest())
+        by_digest = sorted(names, key=lambda name: hashlib.sha256(os.fsencode(name[len(top) :])).digest())
         test[class_name], train[class_name] = sorted(by_digest[:count]), sorted(by_digest[count:])
     return train, test
 

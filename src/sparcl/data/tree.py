@@ -4,8 +4,12 @@ An archive is never unpacked here: its members are read one at a time and only u
 that points outside nor a small archive that expands without end can do harm. Links and special files are refused.
 """
 
+import gzip
+import io
+import lzma
 import os
 import stat
+import sys
 import tarfile
 import zipfile
 import zlib
@@ -13,6 +17,7 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from sparcl.errors import SparclError
 
@@ -198,16 +203,14 @@ class TarTree(ArchiveTree):
 
     @cached_property
     def _contents(self) -> dict[str, bytes]:
-        path, contents, total = self.location, dict[str, bytes](), 0
+        path, contents = self.location, dict[str, bytes]()
         try:
-            with tarfile.open(path) as archive:
+            with _Bounded(path) as expanded, tarfile.open(fileobj=expanded, mode="r:") as archive:
                 for member in archive:
                     name = member.name.removeprefix("./")
                     _refuse_escape(path, name)
                     if member.isdir() or _has_junk(name):
                         continue
-                    total += member.size
-                    _refuse_bomb(path, total)
                     file = archive.extractfile(member) if member.isreg() else None
                     if file is None:
                         raise SparclError(f"{self.where(name)} is a link or a special file, which is refused.")
@@ -217,6 +220,44 @@ class TarTree(ArchiveTree):
         except (tarfile.TarError, zlib.error, LZMAError, EOFError, OSError, ValueError) as error:
             raise _broken(path, error) from error
         return contents
+
+
+class _Bounded(io.BufferedIOBase):
+    """The content of a .tar archive, compressed or not, of which no more is read than it may reasonably hold.
+
+    `tarfile` reads some of its headers whole, however long they say they are: what is asked for is checked before.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with open(path, "rb") as file:
+            start = file.read(6)
+        opener = gzip.open if start[:2] == b"\x1f\x8b" else lzma.open if start == b"\xfd7zXZ\0" else open
+        self._file: Any = opener(path, "rb")
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        size = -1 if size is None else size
+        _refuse_bomb(self._path, self._file.tell() + size if size >= 0 else sys.maxsize)
+        content: bytes = self._file.read(size)
+        return content
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        if whence == os.SEEK_SET:
+            _refuse_bomb(self._path, offset)
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def shown(name: str) -> str:

@@ -5,11 +5,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparcl.checked import Checked, check
+from sparcl.device.judgement import Judgement
 from sparcl.device.model import Description
 from sparcl.device.states import State, States
 from sparcl.learning.checkpoints import Tensors
 from sparcl.learning.position import Position
 from sparcl.network.restoring import checked_index
+
+
+class HistoryEntry(Checked, ignores_unknown=True):
+    """What `sparcl status` shows of a learn."""
+
+    number: int
+    when: str
+    pictures: dict[str, int]
+    epochs: int
+    seconds: float
+    before: Judgement | None
+    after: Judgement
 
 
 class Base:
@@ -37,8 +51,8 @@ class Base:
             raise ValueError("the held-out pictures are not what they should be")
         if labels.dtype != np.int64 or labels.ndim != 1 or not ((labels >= 0) & (labels < known)).all():
             raise ValueError("the held-out pictures have impossible labels")
-        if not isinstance(self.history, list) or not all(isinstance(entry, dict) for entry in self.history):
-            raise ValueError("the history is not one")
+        for entry in self.state["history"]:
+            check(HistoryEntry, entry)
 
     @property
     def classes(self) -> tuple[str, ...]:

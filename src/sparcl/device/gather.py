@@ -15,8 +15,6 @@ from sparcl.errors import SparclError
 Pictures = str | Path | Sequence[Any] | NDArray[Any]
 """A folder or a file; or many of them; or arrays [height, width], [height, width, 3 or 4], or Pillow images."""
 
-BLOCK = 256
-
 
 class Gathered:
     """Labels are known, and what was skipped, once `blocks` has been gone through."""
@@ -30,7 +28,7 @@ class Gathered:
         """The pictures [n, 3, size, size] of all classes, one class after the other."""
         listed = {label: _listed(source) for label, source in self._sources.items()}
         total = sum(map(len, listed.values()))
-        done = 0
+        done, together = 0, centre_square(self._size).together
         block: list[NDArray[np.uint8]] = []
         for label, items in listed.items():
             for picture in _decoded(items, self._size):
@@ -43,7 +41,7 @@ class Gathered:
                     continue
                 self.labels.append(label)
                 block.append(picture)
-                if len(block) == BLOCK:
+                if len(block) == together:
                     yield np.stack(block)
                     block = []
         if block:
@@ -72,7 +70,7 @@ def prepare_array(picture: Any, size: int) -> NDArray[np.uint8]:
         try:
             if not isinstance(picture, Image.Image):
                 picture = Image.fromarray(np.asarray(picture))
-            return np.asarray(centre_square(size)(picture), np.uint8).transpose(2, 0, 1)
+            return np.asarray(centre_square(size).of(picture), np.uint8).transpose(2, 0, 1)
         except (TypeError, ValueError, OSError, AttributeError, IndexError, KeyError) as error:
             raise SparclError(
                 f"{type(picture).__name__} is no picture: give paths, Pillow images, or arrays [height, width, 3]."

@@ -26,8 +26,8 @@ def choose(found: NDArray[np.uint64], share: float, most: int, known: NDArray[np
     below = fresh[found[fresh] < np.uint64(share * 2.0**64)]
     if not len(below) and not held.any() and len(found) >= LEAST_PICTURES:
         below = fresh[[found[fresh].argmin()]]
-    room = max(0, most - len(known))
-    held[below[np.argsort(found[below], kind="stable")[:room]]] = True
+    room = min(max(0, most - len(known)), len(fresh) - 1)  # one at least is there to learn from
+    held[below[np.argsort(found[below], kind="stable")[: max(0, room)]]] = True
     return held
 
 

@@ -15,13 +15,12 @@ from sparcl.data.pictures import centre_square
 from sparcl.device.prediction import Prediction, ranked
 from sparcl.device.states import State, States
 from sparcl.errors import SparclError
-from sparcl.graph import MODELS, Graph, build_model
+from sparcl.graph import MODELS, MOST_WIDTH, Graph, build_model
 from sparcl.network.native import NativeNetwork
 from sparcl.network.restoring import load_network
 
 FORMAT = 1
 MOST_CLASSES = 10_000
-MOST_WIDTH = 1024
 LARGEST_SCALE = 1e7  # of pixels between 0 and 1, whose deviation is 1e-6 at least
 
 

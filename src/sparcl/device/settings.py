@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from sparcl.checked import Bounds, Checked, plain, rules_of, setting
+from sparcl.device.model import LARGEST_SCALE
 from sparcl.errors import SparclError
 from sparcl.files import write_json
 from sparcl.learning.run_directory import read_json
@@ -18,8 +19,8 @@ from sparcl.methods import METHODS, Rehearsal
 FILE = "settings.json"
 SPARSIFIERS = ("none", "sparcl")  # the others plan with the length of the whole stream, which nobody knows here
 
-Channels = tuple[float, float, float]
-Spread = Annotated[float, Bounds(gt=0)]
+Mean = Annotated[float, Bounds(gt=-LARGEST_SCALE, lt=LARGEST_SCALE)]
+Spread = Annotated[float, Bounds(gt=1 / LARGEST_SCALE, lt=LARGEST_SCALE)]
 
 
 class PictureSettings(Checked):
@@ -28,7 +29,7 @@ class PictureSettings(Checked):
     padding: int | None = setting(
         default=None, ge=0, le=64, meaning="shift them by up to so many pixels; default: size/8"
     )
-    mean: Channels | None = setting(
+    mean: tuple[Mean, Mean, Mean] | None = setting(
         default=None, meaning="of the channels, 0 to 1; default: of the first pictures learned"
     )
     std: tuple[Spread, Spread, Spread] | None = setting(default=None, meaning="the same for the standard deviation")

@@ -1,10 +1,14 @@
 """Everything there is to know about a learner, as plain values."""
 
+import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparcl.device.base import Base
+from sparcl.errors import SparclError
 from sparcl.files import is_locked
 from sparcl.sparsity.layers import sparse_layers
 
@@ -18,7 +22,7 @@ def describe(learner: "Learner") -> dict[str, Any]:
     labels = base.tensors.get("method.buffer.labels", np.zeros(0, np.int64))
     held_labels = base.held_out[1] if base.number else np.zeros(0, np.int64)
     network = _network(learner, base)
-    pending = learner.pending.exists() and learner.pending.order().base == base.number
+    pending = _is_pending(learner, base)
     going_on = is_locked(learner.directory)
     return {
         "directory": str(learner.directory),
@@ -38,9 +42,29 @@ def describe(learner: "Learner") -> dict[str, Any]:
             "bytes": len(labels) * settings.sample_bytes(network["outputs"]),
         },
         "state_bytes": states.path(base.number).stat().st_size if base.number else 0,
-        "directory_bytes": sum(path.stat().st_size for path in learner.directory.rglob("*") if path.is_file()),
+        "directory_bytes": _size(learner.directory),
         "history": base.history,
     }
+
+
+def _is_pending(learner: "Learner", base: Base) -> bool:
+    """A learn may finish while this looks: what is gone then was never damaged."""
+    try:
+        return learner.pending.exists() and learner.pending.order().base == base.number
+    except SparclError:
+        if not learner.pending.exists():
+            return False
+        raise
+
+
+def _size(directory: Path) -> int:
+    """Of all files that stay where they are for as long as it takes."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += (Path(folder) / name).stat().st_size
+    return total
 
 
 def _network(learner: "Learner", base: Base) -> dict[str, Any]:

@@ -6,6 +6,7 @@ is. At the end of each epoch the plan is made anew with what is left, and when t
 epoch ends there, as the last: the mask goes back to its size and nothing half-grown is left.
 """
 
+import bisect
 import math
 import time
 from collections.abc import Callable
@@ -52,8 +53,11 @@ class TimePlan:
 
 
 def epochs_that_fit(most: int, steps: Callable[[int], int], fit: int) -> int:
-    """The largest number of epochs, up to `most`, that takes no more than `fit` steps; at least one."""
-    return next((epochs for epochs in range(most, 1, -1) if steps(epochs) <= fit), 1)
+    """The largest number of epochs, up to `most`, that takes no more than `fit` steps; at least one.
+
+    More epochs must take more steps: then the answer is found in a few questions.
+    """
+    return max(1, bisect.bisect_right(range(most + 1), fit, lo=1, key=steps) - 1)
 
 
 def stage_epochs(full: int, planned: int, most: int) -> int:

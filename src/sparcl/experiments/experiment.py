@@ -78,7 +78,12 @@ def names() -> list[str]:
 def load(name: str) -> Experiment:
     """One of the paper's, or a file of the user's own."""
     if name.endswith(".toml"):
-        return settings.validated(Experiment, settings.from_file(Path(name)))
+        own = settings.validated(Experiment, settings.from_file(Path(name)))
+        if not own.datasets or not own.rows:
+            raise SparclError(f"{name} has nothing to learn: it needs datasets and rows.")
+        if own.kind == "speed" and any(row.run is None for row in own.rows):
+            raise SparclError(f"{name} measures training steps (kind = 'speed'): each of its rows needs a run.")
+        return own
     known = {one.casefold(): one for one in names()}
     chosen = settings.choose("table or figure", known.get(name.casefold(), name), dict.fromkeys(known.values()))
     with resources.as_file(resources.files("sparcl.experiments") / "paper" / f"{chosen}.toml") as path:

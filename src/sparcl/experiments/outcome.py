@@ -117,7 +117,7 @@ def _column(
         ours = measured.get((row.label, group.dataset), Value())
         return {name: ours, f"{name}, paper": Value.printed(printed)}
     if column == "flops":
-        cost_column, power = FLOPS[group.in_paper]
+        cost_column, power = FLOPS.get(group.in_paper, ("", 0))
         cell = costs.get((row.label, cost_column))
         return {
             "FLOPs": Value.of([_counted(run) for run in runs], ".2e"),

@@ -10,6 +10,7 @@ steps and goes on bit for bit as if it had never stopped. `Trainer` learns a who
 experiment; `device.session` learns one task after another, as they come.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -74,6 +75,7 @@ class Loop:
         self.order: NDArray[np.int64] = np.empty(0, np.int64)
         self.clock = PhaseClock()
         self._stop_requested = False
+        self._planned: tuple[tuple[int, int, int], list[int]] = ((-1, 0, 0), [0])
 
     def _check_batch_sizes(self, tasks: int) -> None:
         """Batch statistics need more than one number a channel, which a single sample with 1x1 maps does not give."""
@@ -199,7 +201,15 @@ class Loop:
         return self.batches(self.sparsifier.samples_in_epoch(task, epoch))
 
     def steps_done(self, task: Task) -> int:
-        return sum(self.steps_in(task, epoch) for epoch in range(self.position.epoch)) + self.position.step
+        return self._steps_before(task)[self.position.epoch] + self.position.step
 
     def steps_of(self, task: Task) -> int:
-        return sum(self.steps_in(task, epoch) for epoch in range(self.epochs))
+        return self._steps_before(task)[self.epochs]
+
+    def _steps_before(self, task: Task) -> list[int]:
+        """Steps of a task before each of its epochs, and of all; every step asks, so they are not summed up anew."""
+        planned_for = task.index, self.epochs, getattr(self.sparsifier, "stage_epochs", 0)
+        if self._planned[0] != planned_for:
+            steps = (self.steps_in(task, epoch) for epoch in range(self.epochs))
+            self._planned = planned_for, list(itertools.accumulate(steps, initial=0))
+        return self._planned[1]

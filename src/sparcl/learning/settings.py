@@ -19,7 +19,7 @@ from typing import Any, Literal, Self, TypeVar
 from sparcl.checked import Checked, FieldRule, WrongValueError, check, check_fields, plain, setting
 from sparcl.data import DATASETS
 from sparcl.errors import SparclError
-from sparcl.graph import MODELS
+from sparcl.graph import MODELS, MOST_WIDTH
 from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
 from sparcl.methods import METHODS
 from sparcl.network import Backend
@@ -96,12 +96,14 @@ class Settings(Checked):
     sparsity: float = setting(default=0.0, ge=0, lt=1, meaning="share of the sparse layers' weights that are not there")
     seed: int = setting(default=0, ge=0)
     model: str = "resnet18"
-    width: int = setting(default=64, ge=1, meaning="channels of the first layer")
+    width: int = setting(default=64, ge=1, le=MOST_WIDTH, meaning="channels of the first layer")
     epochs: int = setting(default=50, ge=1, meaning="passes over each task's data")
     batch_size: int = setting(default=32, ge=1)
     drop_last: bool = setting(default=False, meaning="leave out the last batch of an epoch if it is not full")
     replay_batch_size: int = setting(default=32, ge=1)
-    buffer_size: int = setting(default=500, ge=0, meaning="samples kept for rehearsal; 0 switches replay off")
+    buffer_size: int = setting(
+        default=500, ge=0, le=10_000_000, meaning="samples kept for rehearsal; 0 switches replay off"
+    )
     backend: Backend = setting(default="auto", meaning="native: our engine; torch: PyTorch; auto: ours where it can")
     tuning_seconds: float = setting(
         default=10.0, ge=0, meaning="a long run first tunes the engine for so long; 0: never"

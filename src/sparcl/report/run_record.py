@@ -51,6 +51,7 @@ class CountedFlops(Stored):
 class Costs(Stored):
     seconds: dict[str, float]
     peak_memory_mb: float | None = None  # known when a run has ended
+    steps: Count | None = None
     flops: CountedFlops | None = None
 
     @property
@@ -141,7 +142,7 @@ class RunRecord:
             stream=stream,
             history=history,
             accuracy=_measured(history, stream) if result is None else _matrices(result, path),
-            costs=_costs_so_far(state) if result is None else _costs(directory),
+            costs=_costs_so_far(state) if result is None else stored_costs(directory),
             confusion=confusion,
             confusion_kind=kind,
             buffer=buffer,
@@ -180,7 +181,7 @@ def _measured(history: History, stream: StreamDescription | None) -> dict[str, A
     return matrices
 
 
-def _costs(directory: RunDirectory) -> Costs:
+def stored_costs(directory: RunDirectory) -> Costs:
     return validated(Costs, directory.costs(), f"{directory.path}/costs.json is damaged")
 
 
