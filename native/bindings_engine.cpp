@@ -144,7 +144,7 @@ void bind_engine(nb::module_& module) {
             self.bind_convolution(layer, offset, positions.data(), static_cast<int64_t>(positions.shape(0)),
                                   places ? places->data() : nullptr);
           },
-          "layer"_a, "offset"_a, "positions"_a.noconvert(), "places"_a.none().noconvert() = nb::none())
+          "layer"_a, "offset"_a, "positions"_a.noconvert(), "places"_a.none() = nb::none())
       .def("move_convolution", &Engine::move_convolution, "layer"_a, "offset"_a)
       .def("bind_norm", &Engine::bind_norm, "layer"_a, "weight"_a, "bias"_a, "mean"_a, "variance"_a)
       .def("bind_linear", &Engine::bind_linear, "layer"_a, "weight"_a, "bias"_a)
@@ -157,7 +157,7 @@ void bind_engine(nb::module_& module) {
               self.clear_updated(layer);
             }
           },
-          "layer"_a, "chosen"_a.none().noconvert())
+          "layer"_a, "chosen"_a.none())
       .def(
           "set_knobs",
           [](Engine& self, int layer, std::pair<int, int> forward, std::pair<int, int> data,

@@ -1,4 +1,4 @@
-"""The native engine (native/bindings.cpp): every array is C-contiguous and is used in place, never copied."""
+"""The native engine (native/bindings.cpp): arrays are C-contiguous, and used in place where they are written to."""
 
 from collections.abc import Sequence
 
