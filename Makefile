@@ -13,7 +13,7 @@ setup: $(INSTALLED)
 
 # Torch goes first and capped, so that no other package can ask for a newer one.
 $(INSTALLED): pyproject.toml constraints.txt $(NATIVE)
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet "torch>=2.6,<2.14"
 	$(BIN)/python -m pip install --quiet --editable ".[torch,dev]"
 	touch $@
@@ -35,7 +35,7 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(filter %.h %.cpp %.inc,$(NATIVE))
 
-# Every speed claim: prints ratios. Run it on a quiet machine.
+# What our loop adds to a step. The other speed claims are commands in docs/performance.md, and take longer.
 bench: setup
 	$(BIN)/python -m benchmarks.step_overhead
 
@@ -43,5 +43,6 @@ bench: setup
 check-accuracy: setup
 	$(BIN)/python -m benchmarks.check_accuracy
 
+# What was trained (runs/) stays.
 clean:
-	rm -rf .venv build runs
+	rm -rf .venv build

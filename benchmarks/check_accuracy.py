@@ -11,6 +11,7 @@ calibration is in docs/results.md.
 
 import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,9 +21,11 @@ from pathlib import Path
 GATES = {"class_il_snapshots": 42.0, "task_il_snapshots": 75.0}
 
 
-def run(seed: int, without_replay: bool, out: Path) -> dict[str, float]:
-    """One run through the command line; one that is there already is continued or read."""
+def run(seed: int, without_replay: bool, out: Path, reuse: bool) -> dict[str, float]:
+    """One run through the command line. One that is there was perhaps made by other code: only if asked is it used."""
     directory = out / f"{'no-replay' if without_replay else 'derpp'}-seed{seed}"
+    if not reuse:
+        shutil.rmtree(directory, ignore_errors=True)
     command = [sys.executable, "-m", "sparcl.cli.main", "run"]
     if (directory / "settings.json").exists():
         command += ["--resume", str(directory), "--json"]
@@ -40,13 +43,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--without-replay", action="store_true", help="switch replay off: the check must fail")
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs/check-accuracy"), help="finished runs here are not run again"
-    )
+    parser.add_argument("--out", type=Path, default=Path("runs/check-accuracy"), help="directory of the runs")
+    parser.add_argument("--reuse", action="store_true", help="continue or read runs that are there, instead of anew")
     options = parser.parse_args()
     results = []
     for seed in options.seeds:
-        results.append(run(seed, options.without_replay, options.out))
+        results.append(run(seed, options.without_replay, options.out, options.reuse))
         print(f"seed {seed}: " + ", ".join(f"{kind} {value:.2f}" for kind, value in results[-1].items()), flush=True)
     failed = False
     for kind, gate in GATES.items():

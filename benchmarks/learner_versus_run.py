@@ -103,7 +103,7 @@ def main() -> None:
         "Class-IL accuracy in percent after all tasks."
     )
     headings = ("side", *(" ".join(task) for task in tasks), "mean", "ratio")
-    publish("learner-versus-run", headings, table, protocol, options.into)
+    publish("learner-versus-run", headings, table, protocol, options.into, options.threads)
 
 
 if __name__ == "__main__":

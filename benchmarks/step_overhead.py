@@ -114,7 +114,14 @@ def our_trainer(width: int, images: np.ndarray, labels: np.ndarray, directory: P
     names = tuple(str(label) for label in range(CLASSES))
     stream = Stream("synthetic", names, (3, 32, 32), (task,), Augmentation(4, True, MEAN, STD))
     settings = resolve(
-        {"dataset": "cifar10", "method": "derpp", "width": width, "buffer_size": BUFFER, "checkpoint": {"minutes": 1e6}}
+        {
+            "dataset": "cifar10",
+            "method": "derpp",
+            "width": width,
+            "buffer_size": BUFFER,
+            "checkpoint": {"minutes": 1e6},
+            "backend": "torch",  # as by hand: what differs is the loop
+        }
     )
     trainer = Trainer(settings, stream, RunDirectory(directory), Silent())
     trainer.log = MetricsLog(directory / "metrics.jsonl")

@@ -1,10 +1,17 @@
 """The documents' code runs as it stands."""
 
+import importlib.util
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+import typer
+
+from sparcl.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,14 +38,32 @@ def test_the_method_of_the_page_learns(tmp_path):
     exec(torch_part, {})
 
 
-def test_the_readme_names_only_commands_that_exist():
-    for line in "\n".join(blocks("README.md", "sh")).splitlines():
-        words = line.split("#")[0].split()
-        if words[:1] == ["sparcl"]:
-            command = [word for word in words[1:3] if re.fullmatch("[a-z]+", word)]
-            assert sparcl(" ".join(command[:1]) + " --help", ROOT).returncode == 0, line
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_name_only_commands_and_options_that_exist(document):
+    for line in "\n".join(blocks(document, "sh")).replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+            words.pop(0)
         if words[:1] == ["make"]:
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE), line
+        if words[:2] == ["python", "-m"]:
+            assert importlib.util.find_spec(words[2]) or (ROOT / f"{words[2].replace('.', '/')}.py").exists(), line
+        if words[:1] == ["sparcl"]:
+            check_command(words[1:], line)
+
+
+def check_command(words, line):
+    command = typer.main.get_command(app)
+    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+        assert words[0] in command.commands, line
+        command = command.commands[words.pop(0)]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for word in words:
+        if word.startswith("-") and word != "-":
+            assert word.split("=")[0] in {*known, "--help"}, line
 
 
 def test_the_page_of_methods_lists_what_there_is():

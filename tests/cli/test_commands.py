@@ -253,7 +253,7 @@ def test_when_the_disk_refuses_there_is_one_line_and_nothing_half_written(tmp_pa
 def test_two_processes_cannot_work_in_one_directory(tmp_path):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "sparcl.cli.main", "run", "digits/er", "--out", str(out), "--quiet"]
-    first = subprocess.Popen(command)
+    first = subprocess.Popen([*command, "--set", "epochs=100000"])  # it does not end by itself
     while first.poll() is None and not (out / "metrics.jsonl").exists():
         os.sched_yield()
     try:

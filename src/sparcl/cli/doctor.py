@@ -8,6 +8,7 @@ from rich.console import Console
 
 from sparcl import _engine
 from sparcl.data import DATASETS
+from sparcl.deploy.onnx import NEEDS_ONNX
 from sparcl.errors import SparclError
 from sparcl.experiments.on_ray import NEEDS_RAY
 from sparcl.learning import environment
@@ -45,6 +46,8 @@ def _missing() -> dict[str, str]:
         missing["backend=torch and sparcl bench"] = NEEDS_TORCH
     if environment.installed_version("ray") is None:
         missing["sparcl sweep --on ray"] = NEEDS_RAY
+    if environment.installed_version("onnx") is None:
+        missing["sparcl export --onnx"] = NEEDS_ONNX
     for name, source in DATASETS.items():
         if source.image_size is None:
             continue  # the user's own images lie wherever the user says

@@ -53,8 +53,12 @@ def use_stored(network: NativeNetwork, path: Path) -> None:
 
 
 def summary(results: list[Tuned]) -> str:
+    passes = sum(len(tuned.layers) for tuned in results)
     before = sum(tuned.default_ms * len(tuned.layers) for tuned in results)
     after = sum(tuned.tuned_ms * len(tuned.layers) for tuned in results)
     if not results or not after:
         return "Tuned for this machine: nothing to tune."
-    return f"Tuned for this machine: convolutions {before:.1f} ms -> {after:.1f} ms a step ({before / after:.2f}x)."
+    return (
+        f"Tuned for this machine: {passes} passes of convolutions, {before:.1f} ms -> {after:.1f} ms a step "
+        f"({before / after:.2f}x)."
+    )
