@@ -138,6 +138,8 @@ def measure(width: int, repeats: int) -> None:
         trainer, task = our_trainer(width, images, labels, Path(directory))
         seconds: dict[str, list[float]] = {"by hand": [], "sparcl": []}
         for repeat in range(repeats + 3):
+            if trainer.position.step == trainer.batches(IMAGES):
+                trainer.position.step = 0  # the epoch begins again
             for name, step in (("by hand", by_hand.step), ("sparcl", lambda: trainer.train_step(task))):
                 start = time.perf_counter()
                 step()

@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
@@ -98,6 +99,14 @@ def test_compare_merges_seeds_and_writes_into_a_document(finished_run, tmp_path)
     sparcl("run", "digits/er", *QUICK, "--set", "buffer_size=7", "--out", changed)
     both = [row["name"] for row in json.loads(sparcl("compare", other, changed, "--json").stdout)]
     assert both == ["digits/er buffer_size=100", "digits/er buffer_size=7"]
+    elsewhere = shutil.copytree(
+        other, tmp_path / "elsewhere"
+    )  # the same settings, with other pictures, are no other seed
+    stored = json.loads((elsewhere / "settings.json").read_text())
+    stored["seed"], stored["data"]["root"] = 6, str(tmp_path)
+    (elsewhere / "settings.json").write_text(json.dumps(stored))
+    apart = json.loads(sparcl("compare", other, elsewhere, "--json").stdout)
+    assert [row["name"] for row in apart] == ["digits/er data.root=None", f"digits/er data.root={tmp_path}"]
     assert refused(sparcl("compare", other, "--into", document, "--section", "there"), "has no section 'there'")
     skipped = sparcl("compare", tmp_path, other, other)
     assert skipped.returncode == 0

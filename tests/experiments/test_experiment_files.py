@@ -5,7 +5,7 @@ import pytest
 from sparcl.errors import SparclError
 from sparcl.experiments.experiment import Group, groups, load, names, trials
 from sparcl.experiments.outcome import Value, grid
-from sparcl.experiments.trial import key
+from sparcl.learning.settings import run_key
 
 CIFAR10 = Group("cifar10", "cifar10")
 
@@ -30,6 +30,8 @@ def test_a_table_of_ones_own(tmp_path):
     assert [heading.name for heading in found.headings] == ["Class-IL", "FLOPs"]
     with pytest.raises(SparclError, match="nothing to learn"):
         own(path, datasets="[]")
+    with pytest.raises(SparclError, match="'ER' is there twice"):
+        own(path, more=', {label = "ER", run = "derpp"}')
     with pytest.raises(SparclError, match="each of its rows needs a run"):
         own(path, kind="speed", more=', {label = "what the paper says"}')
 
@@ -54,7 +56,7 @@ def keys(name, protocol="full"):
     """The runs of an experiment on CIFAR-10, seed 0, by row."""
     experiment = load(name)
     return {
-        row.label: key(one.settings)
+        row.label: run_key(one.settings)
         for row in experiment.rows
         for one in trials(experiment, row, CIFAR10, protocol, [0])
     }
@@ -95,7 +97,7 @@ def test_every_row_is_a_run_of_its_own(name, protocol):
     experiment = load(name)
     for group in groups(experiment, protocol, []):
         made = [one for row in experiment.rows for one in trials(experiment, row, group, protocol, [0, 1])]
-        assert len({key(one.settings) for one in made}) == 2 * sum(row.run is not None for row in experiment.rows)
+        assert len({run_key(one.settings) for one in made}) == 2 * sum(row.run is not None for row in experiment.rows)
 
 
 def test_every_cost_of_the_paper_stands_beside_its_row(tmp_path):

@@ -39,7 +39,7 @@ def counts(text: str, option: str, most: int = 100_000) -> list[int]:
     """Whole numbers from 1 on, each once."""
     values = _each(text, option)
     for value in values:
-        if value != int(value) or not 1 <= value <= most:
+        if not 1 <= value <= most or value != int(value):
             raise SparclError(f"{option} {value:g} is not possible; choose whole numbers from 1 to {most}.")
     return [int(value) for value in values]
 
@@ -61,8 +61,8 @@ def check_section(into: Path | None, section: str) -> None:
         return
     try:
         text = into.read_text()
-    except OSError as error:
-        raise SparclError(f"{into} could not be read: {error.strerror}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise SparclError(f"{into} could not be read: {getattr(error, 'strerror', None) or error}.") from error
     marks = [f"<!-- begin {section} -->", f"<!-- end {section} -->"]
-    if any(mark not in text for mark in marks):
+    if marks[1] not in text.partition(marks[0])[2]:
         raise SparclError(f"{into} has no section {section!r}: it needs the lines {marks[0]} and {marks[1]}.")

@@ -28,7 +28,7 @@ from sparcl.cli.trials_options import (
 from sparcl.errors import SparclError
 from sparcl.experiments import origin
 from sparcl.experiments.estimate import Estimates
-from sparcl.experiments.outcome import Value, grid
+from sparcl.experiments.outcome import Value, grid, missing_seeds
 from sparcl.experiments.prepared import EVERYTHING, Prepared, Wish, prepare
 from sparcl.experiments.speed import prediction_times, training_speeds
 from sparcl.experiments.trial import adopt
@@ -68,7 +68,11 @@ def paper(
     memory: MemoryOption = 0,
     out: Annotated[Path, typer.Option(help="Where the runs and the tables are kept.")] = Path("runs/paper"),
     take: Annotated[
-        list[Path] | None, typer.Option("--adopt", help="A finished run to use if its settings fit; may be repeated.")
+        list[Path] | None,
+        typer.Option(
+            "--adopt",
+            help="A finished run to copy, if its settings fit (on whichever backend it ran); may be repeated.",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the cells and an estimate.")] = False,
     into: Annotated[Path | None, typer.Option(help="A Markdown file to write the table into.")] = None,
@@ -107,7 +111,9 @@ def paper(
     tables = {}
     for one in prepared:
         notes = output.Notes()
-        measured = _speeds(one, protocol, threads, silent, notes)
+        measured = _speeds(one, wish, threads, silent, notes)
+        for missing in missing_seeds(one.cells, root):
+            notes(missing)
         table = grid(one.experiment, one.groups, one.cells, root, measured)
         below = origin.describe(one.groups, one.cells, notes, _command())
         files = output.write(one, table, out / f"{Path(one.name).stem}-{protocol}", below)
@@ -128,14 +134,12 @@ def _command() -> str:
     return shlex.join(["sparcl", *sys.argv[1:]])
 
 
-def _speeds(
-    one: Prepared, protocol: str, threads: int, silent: bool, notes: output.Notes
-) -> dict[tuple[str, str], Value]:
+def _speeds(one: Prepared, wish: Wish, threads: int, silent: bool, notes: output.Notes) -> dict[tuple[str, str], Value]:
     kind = one.experiment.kind
     if kind not in ("speed", "inference"):
         return {}
     notes(origin.measured_here(threads))
     with progress_bar(silent) as progress:
         if kind == "speed":
-            return training_speeds(one.experiment, one.groups, one.cells, threads, progress)
-        return prediction_times(one.experiment, one.groups, protocol, threads, notes, progress)
+            return training_speeds(one.experiment, one.groups, one.cells, threads, notes, progress)
+        return prediction_times(one.experiment, one.groups, wish.protocol, wish.changes, threads, notes, progress)

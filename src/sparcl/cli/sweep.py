@@ -1,6 +1,7 @@
 """`sparcl sweep`: many runs from one file."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -87,7 +88,7 @@ def sweep(
     standings = run_all(trials, root, pool, quiet or as_json)
     finished = [trial.directory(root) for trial in trials if is_finished(trial.directory(root))]
     if finished:
-        rows = comparison.compare([directory.path for directory in finished])
+        rows = comparison.compare([directory.path for directory in finished], lambda text: print(text, file=sys.stderr))
         if as_json:
             print(json.dumps([row.to_json() for row in rows]))
         else:

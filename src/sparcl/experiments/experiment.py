@@ -5,6 +5,7 @@ paper is data in the same file. Costs are not: they come from the cost accountin
 """
 
 import fnmatch
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -56,8 +57,10 @@ class Experiment(Checked):
         if unmatched:
             labels = ", ".join(row.label for row in self.rows)
             raise SparclError(f"{self.source} has no row {unmatched[0]!r}. Its rows are: {labels}.")
+        # In these figures everything is relative to the first row, so it stays.
+        reference = self.rows[:1] if self.kind in ("speed", "tradeoff") else []
         kept = [row for row in self.rows if any(fnmatch.fnmatchcase(row.label, one) for one in patterns)]
-        return replace(self, rows=kept)
+        return replace(self, rows=[*(row for row in reference if row not in kept), *kept])
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,10 @@ def load(name: str) -> Experiment:
         own = settings.validated(Experiment, settings.from_file(Path(name)))
         if not own.datasets or not own.rows:
             raise SparclError(f"{name} has nothing to learn: it needs datasets and rows.")
+        for given in (own.datasets, [row.label for row in own.rows]):
+            for one, count in Counter(given).items():
+                if count > 1:
+                    raise SparclError(f"{name}: {one!r} is there twice. Each needs a name of its own.")
         if own.kind == "speed" and any(row.run is None for row in own.rows):
             raise SparclError(f"{name} measures training steps (kind = 'speed'): each of its rows needs a run.")
         return own

@@ -103,8 +103,9 @@ def _tradeoff(experiment: Experiment, group: Group, grid: Grid) -> Board | None:
     """Accuracy against FLOPs, as a share of the first row's: so short runs and the paper's fit into one picture."""
     ours = _pairs(experiment.rows, grid, group, "FLOPs", "Class-IL")
     theirs = _pairs(experiment.rows, grid, group, "FLOPs, paper", "Class-IL, paper")
-    if not ours:
-        return None
+    dense = experiment.rows[0].label
+    if not ours or any(points[0][0] != dense for points in (ours, theirs) if points):
+        return None  # there is nothing to relate the others to
     relative = [[(x / points[0][1], y, label) for label, x, y in points] for points in (ours, theirs) if points]
     everything = [point for points in relative for point in points]
     x = Axis.around("training FLOPs, dense = 1", [point[0] for point in everything], logarithmic=True)
@@ -130,7 +131,8 @@ def _curve(experiment: Experiment, group: Group, grid: Grid) -> Board | None:
     across = [row.x for row in experiment.rows if row.x is not None and row.series]
     plot = Plot(_title(experiment, group), Axis.around(experiment.x, across), Axis.around("Class-IL, percent", ends))
     series = list(dict.fromkeys(row.series for row in experiment.rows if row.series))
-    for name, colour in zip(series, COLOURS, strict=False):
+    colours = [COLOURS[place % len(COLOURS)] for place in range(len(series))]
+    for name, colour in zip(series, colours, strict=True):
         rows = [row for row in experiment.rows if row.series == name and row.label in known and row.x is not None]
         points = [plot.at(row.x or 0.0, known[row.label].mean or 0.0) for row in rows]
         plot.board.line(points, colour, 2)
@@ -143,7 +145,7 @@ def _curve(experiment: Experiment, group: Group, grid: Grid) -> Board | None:
             level = plot.at(plot.x.low, known[row.label].mean or 0.0)[1]
             plot.board.line([(LEFT, level), (WIDTH - RIGHT, level)], INK, dashed=True)
             plot.board.text((LEFT + 4, level - 4), row.label, "start")
-    plot.legend(list(zip(series, COLOURS, strict=False)))
+    plot.legend(list(zip(series, colours, strict=True)))
     return plot.board
 
 

@@ -132,6 +132,17 @@ def _column(
     }
 
 
+def missing_seeds(cells: Cells, root: Path) -> list[str]:
+    """A line for each cell whose mean is not over all of its seeds."""
+    lines = []
+    for (label, dataset), trials in cells.items():
+        without = [str(trial.settings.seed) for trial in trials if not is_finished(trial.directory(root))]
+        if without:
+            seeds = f"seed {without[0]}" if len(without) == 1 else f"seeds {', '.join(without)}"
+            lines.append(f"{label} ({dataset}) is without {seeds}, which did not finish.")
+    return lines
+
+
 def _finished(trials: Sequence[Trial], root: Path) -> list[RunDirectory]:
     """Those of a cell's runs that have a result: a seed that failed must not take the others with it."""
     directories = [trial.directory(root) for trial in trials]

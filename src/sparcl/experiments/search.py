@@ -152,11 +152,14 @@ def _tuned(
             storage_path=str(judge.root / "tune"), callbacks=[] if quiet else [Teller()], verbose=0
         ),
     )
+    results = list(tuner.fit())
+    if any(not result.error and METRIC not in (result.metrics or {}) for result in results):
+        raise KeyboardInterrupt  # Tune has taken Ctrl-C for itself, and ended without all of them
     found = [
         Found(result.config, None, str(result.error).strip().splitlines()[-1])
         if result.error
         else Found(result.config, result.metrics[METRIC])
-        for result in tuner.fit()
+        for result in results
     ]
     return sorted(found, key=lambda one: -1.0 if one.accuracy is None else one.accuracy, reverse=True)
 

@@ -24,10 +24,17 @@ ROUNDS = 7
 
 
 def training_speeds(
-    experiment: Experiment, groups: Sequence[Group], cells: Cells, threads: int, progress: Progress
+    experiment: Experiment,
+    groups: Sequence[Group],
+    cells: Cells,
+    threads: int,
+    note: Callable[[str], None],
+    progress: Progress,
 ) -> dict[tuple[str, str], Value]:
     """How many times faster than the first row's a training step of each row is; medians."""
     found: dict[tuple[str, str], Value] = {}
+    if find_spec("torch") is None:
+        note("PyTorch is not installed: the dense training is that of our engine.")
     for group in groups:
         chosen = {row.label: cells[row.label, group.dataset][0].settings for row in experiment.rows}
         with TemporaryDirectory() as scratch:
@@ -61,6 +68,7 @@ def prediction_times(
     experiment: Experiment,
     groups: Sequence[Group],
     protocol: str,
+    changes: Sequence[str],
     threads: int,
     note: Callable[[str], None],
     progress: Progress,
@@ -70,7 +78,8 @@ def prediction_times(
     sparse = {row.label: row.x for row in experiment.rows if row.x}
     dense = [row.label for row in experiment.rows if not row.x]
     for group in groups:
-        chosen = settings.resolve({"dataset": group.dataset, "protocol": protocol, "method": "sgd"})
+        values = {"dataset": group.dataset, "protocol": protocol, "method": {"name": "sgd"}}
+        chosen = settings.resolve(settings.with_changes(settings.merge(values, experiment.settings), changes))
         stream = stream_without_pictures(chosen)
         work = Workload(chosen.model, chosen.width, stream.image_shape[-1], batch=1, classes=stream.classes)
         rows = measure(

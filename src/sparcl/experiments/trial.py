@@ -1,6 +1,5 @@
 """One run of a set: its settings, and the directory that they name."""
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from sparcl.errors import SparclError
 from sparcl.files import write_bytes
 from sparcl.learning.position import Count
 from sparcl.learning.run_directory import RunDirectory
-from sparcl.learning.settings import Settings, fingerprint
+from sparcl.learning.settings import Settings, run_key
 from sparcl.options import NotNegative
 from sparcl.report.comparison import short_name
 
@@ -32,14 +31,8 @@ class Trial:
     def directory(self, root: Path) -> RunDirectory:
         """Where it is run under `root`: a readable name, and the hash that tells it from all others."""
         chosen = self.settings
-        name = f"{short_name(chosen).replace('/', '-')}-{chosen.protocol}-seed{chosen.seed}-{key(chosen)[:12]}"
+        name = f"{short_name(chosen).replace('/', '-')}-{chosen.protocol}-seed{chosen.seed}-{run_key(chosen)[:12]}"
         return RunDirectory(root / name)
-
-
-def key(settings: Settings) -> str:
-    """Equal for settings that lead to the same run on the same pictures."""
-    where = str(settings.data.root.resolve()) if settings.data.root else ""
-    return hashlib.sha256(f"{fingerprint(settings)} {where}".encode()).hexdigest()
 
 
 class Progress(Checked, ignores_unknown=True):
@@ -80,10 +73,10 @@ def adopt(trials: Iterable[Trial], root: Path, finished_runs: Iterable[Path]) ->
             raise SparclError(f"{path} is not finished, and only finished runs can be taken over.")
         stored = directory.settings()  # with the options that did not exist yet when it was made
         # A run stores the backend that it used; a trial leaves the choice open.
-        found[key(stored)] = found[key(replace(stored, backend="auto"))] = path
+        found[run_key(stored)] = found[run_key(replace(stored, backend="auto"))] = path
     taken = []
     for trial in trials:
-        source, target = found.get(key(trial.settings)), trial.directory(root)
+        source, target = found.get(run_key(trial.settings)), trial.directory(root)
         if source is not None and not has_begun(target):
             for name in (name for name in ADOPTED if (source / name).is_file()):
                 write_bytes(target.path / name, (source / name).read_bytes())

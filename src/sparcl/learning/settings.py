@@ -181,6 +181,12 @@ def fingerprint(settings: Settings) -> str:
     return hashlib.sha256(json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
 
 
+def run_key(settings: Settings) -> str:
+    """Equal for settings that lead to the same run on the same pictures."""
+    where = str(settings.data.root.resolve()) if settings.data.root else ""
+    return hashlib.sha256(f"{fingerprint(settings)} {where}".encode()).hexdigest()
+
+
 def from_preset(name: str) -> Values:
     """`DATASET/METHOD` or `DATASET/SPARSIFIER-METHOD-PERCENT`, for example digits/derpp or cifar10/sparcl-derpp-90."""
     dataset, slash, method = name.partition("/")

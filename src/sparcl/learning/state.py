@@ -58,6 +58,7 @@ def capture(trainer: "Trainer") -> tuple[Tensors, dict[str, Any]]:
         "accuracy": {kind: matrix.to_json() for kind, matrix in trainer.accuracy.items()},
         "flops": trainer.watcher.counter.to_json(),
         "seconds": trainer.clock.seconds,
+        "peak_memory_mb": trainer.peak_memory_mb(),
         "metrics_length": trainer.log.sync(),
     }
 
@@ -77,6 +78,7 @@ def restore(trainer: "Trainer", tensors: Tensors, state: dict[str, Any]) -> None
         kind: AccuracyMatrix.from_json(state["accuracy"][kind], len(trainer.stream.tasks)) for kind in trainer.accuracy
     }
     trainer.clock.seconds = {str(phase): float(seconds) for phase, seconds in state["seconds"].items()}
+    trainer.peak_before = float(state.get("peak_memory_mb", 0.0))
     trainer.log.cut(int(state["metrics_length"]))
 
 

@@ -51,7 +51,11 @@ class Trainer(Loop):
         if settings.evaluation.snapshots:
             measured += tuple(f"{kind}_snapshots" for kind in measured)
         self.accuracy = {kind: AccuracyMatrix(len(stream.tasks)) for kind in measured}
+        self.peak_before = 0.0  # of the processes from which this one goes on
         self._last_checkpoint = time.monotonic()
+
+    def peak_memory_mb(self) -> float:
+        return max(self.peak_before, peak_memory_mb())
 
     def run(self) -> dict[str, Any]:
         """Learn every task (from where the newest checkpoint stands) and return the result."""
@@ -79,7 +83,7 @@ class Trainer(Loop):
         result = {kind: {**matrix.summary(), **matrix.to_json()} for kind, matrix in self.accuracy.items()}
         costs = {
             "seconds": self.clock.seconds,
-            "peak_memory_mb": peak_memory_mb(),
+            "peak_memory_mb": self.peak_memory_mb(),
             "steps": self.position.total_steps,
             "flops": self.watcher.summary(),
         }

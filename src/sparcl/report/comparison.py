@@ -12,7 +12,7 @@ from sparcl.checked import plain
 from sparcl.errors import SparclError
 from sparcl.files import write_text
 from sparcl.learning.run_directory import RunDirectory
-from sparcl.learning.settings import Settings, fingerprint
+from sparcl.learning.settings import Settings, run_key
 
 # Forward transfer is that of Task-IL: classes that were never seen are never predicted, so that of Class-IL would only
 # say how good chance is.
@@ -64,9 +64,10 @@ def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None)
         if result is None:
             note(f"Left out: {path} is not finished. Continue it with: sparcl run --resume {path}")
             continue
-        group = groups.setdefault(fingerprint(replace(settings, seed=0)), [])
-        if settings.seed in [other.seed for other, _ in group]:
-            note(f"Left out: {path} is the same run as {group[0][1].path}, with the same seed.")
+        group = groups.setdefault(run_key(replace(settings, seed=0)), [])
+        same = [other.path for others, other in group if others.seed == settings.seed]
+        if same:
+            note(f"Left out: {path} is the same run as {same[0]}, with the same seed.")
             continue
         group.append((settings, directory))
     if not groups:
@@ -121,8 +122,8 @@ def distinct_names(all_settings: Sequence[Settings]) -> list[str]:
     """DATASET/METHOD, and whatever else tells the rows apart."""
     flat = [_flattened(plain(settings)) for settings in all_settings]
     short = [short_name(settings) for settings in all_settings]
-    names = []
-    silent = ("dataset", "method.name", "sparsifier.name", "sparsity", "seed", "threads", "data.root", "checkpoint.")
+    silent = ("dataset", "method.name", "sparsifier.name", "sparsity", "seed", "threads", "checkpoint.")
+    details = []
     for name, values in zip(short, flat, strict=True):
         alike = [other for other, other_name in zip(flat, short, strict=True) if other_name == name]
         differing = [
@@ -130,14 +131,19 @@ def distinct_names(all_settings: Sequence[Settings]) -> list[str]:
             for key in values
             if not key.startswith(silent) and any(other.get(key) != values[key] for other in alike)
         ]
-        names.append(name + "".join(f" {key.removeprefix('method.')}={values[key]}" for key in differing[:4]))
-    return names
+        details.append([f" {key.removeprefix('method.')}={values[key]}" for key in differing])
+    # Four are enough to read, if they tell the rows apart.
+    for count in range(4, max(map(len, details), default=0) + 1):
+        names = [name + "".join(some[:count]) for name, some in zip(short, details, strict=True)]
+        if len(set(names)) == len({name + "".join(some) for name, some in zip(short, details, strict=True)}):
+            return names
+    return [name + "".join(some) for name, some in zip(short, details, strict=True)]
 
 
 def short_name(settings: Settings) -> str:
     name = settings.method.name
     if settings.sparsifier.name != "none":
-        name = f"{settings.sparsifier.name}-{name}-{round(100 * settings.sparsity)}"
+        name = f"{settings.sparsifier.name}-{name}-{100 * settings.sparsity:g}"
     return f"{settings.dataset}/{name}"
 
 
@@ -200,7 +206,7 @@ def describe_protocol(rows: Sequence[Row]) -> str:
     snapshots = each(lambda s: s.evaluation.snapshots)
     if snapshots != "0":
         steps = each(lambda s: s.evaluation.snapshot_steps)
-        calibrated = "with" if rows[0].settings.evaluation.bn_recalibration else "without"
+        calibrated = each(lambda s: "with" if s.evaluation.bn_recalibration else "without")
         parts.append(
             f"accuracies are means of {snapshots} snapshots over the last {steps} steps of a task, "
             f"{calibrated} BN recalibration"
@@ -217,8 +223,8 @@ def replace_section(path: Path, section: str, content: str) -> None:
     begin, end = f"<!-- begin {section} -->", f"<!-- end {section} -->"
     try:
         text = path.read_text()
-    except OSError as error:
-        raise SparclError(f"{path} could not be read: {error.strerror}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise SparclError(f"{path} could not be read: {getattr(error, 'strerror', None) or error}.") from error
     before, found_begin, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
     if not found_begin or not found_end:

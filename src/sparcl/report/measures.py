@@ -10,6 +10,9 @@ from sparcl.metrics.costs import Convention
 from sparcl.report.comparison import distinct_names
 from sparcl.report.run_record import RunRecord
 
+# What a sparse run and the dense one that it is compared with must have in common.
+ALIKE = ("dataset", "model", "width", "epochs", "data", "batch_size", "replay_batch_size", "buffer_size")
+
 
 @dataclass(frozen=True, eq=False)
 class RunView:
@@ -53,23 +56,17 @@ def leading_kind(run: RunRecord) -> str | None:
 
 
 def baseline_of(run: RunRecord, runs: Sequence[RunRecord]) -> RunRecord | None:
-    """The dense run to compare a sparse one with: same data and network, if possible same method and seed."""
+    """The dense run to compare a sparse one with: same data, network and method, if possible the same seed."""
     alike = [
         other
         for other in runs
         if other.dense
         and other.finished
         and not run.dense
-        and all(
-            getattr(other.settings, key) == getattr(run.settings, key)
-            for key in ("dataset", "model", "width", "epochs", "data")
-        )
+        and all(getattr(other.settings, key) == getattr(run.settings, key) for key in ALIKE)
+        and other.settings.method.name == run.settings.method.name
     ]
-
-    def distance(other: RunRecord) -> tuple[bool, bool]:
-        return (other.settings.method.name != run.settings.method.name, other.settings.seed != run.settings.seed)
-
-    return min(alike, key=distance, default=None)
+    return min(alike, key=lambda other: other.settings.seed != run.settings.seed, default=None)
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,10 @@ def _card(view: RunView, runs: Sequence[RunRecord]) -> Markup:
 
 
 def _share(share: tuple[float, bool] | None) -> Markup:
-    return element("dd", f"{share[0]:.1f}% of dense", class_="share") if share else join()
+    if share is None:
+        return join()
+    percent, planned = share
+    return element("dd", f"{percent:.1f}% of dense{' (planned)' if planned else ''}", class_="share")
 
 
 def _state(run: RunRecord) -> Markup:
