@@ -19,7 +19,7 @@ from sparcl.network import Network, Sgd, build_network
 from sparcl.sparsity.dgm import GradientMasks
 from sparcl.sparsity.layers import sparse_layers
 from sparcl.sparsity.masks import random_mask
-from sparcl.sparsity.sparcl import paper_q
+from sparcl.sparsity.sparcl import gradient_share
 
 BATCH, INTERVAL = 32, 30
 
@@ -70,7 +70,7 @@ def main() -> None:
     options = arguments.parse_args()
     rows = []
     for sparsity in (0.75, 0.90, 0.95):
-        q = paper_q(sparsity)
+        q = gradient_share(sparsity, None)
         without, masked = build(sparsity, options.width, 0.0), build(sparsity, options.width, q)
         times: dict[Side, list[float]] = {without: [], masked: []}
         for side in times:
