@@ -57,8 +57,9 @@ def build(sparsity: float, width: int, q: float) -> Side:
     network.parameters.set_index({layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers})
     if not q:
         return Side(network, None)
+    shares = {layer.name: layer.share(q) for layer in layers}
     masks = GradientMasks(
-        network.parameters, layers, q=q, interval=INTERVAL, alpha=0.5, beta=1.0, score="cgi", average=0.0
+        network.parameters, layers, masked=shares, interval=INTERVAL, alpha=0.5, beta=1.0, score="cgi", average=0.0
     )
     return Side(network, masks)
 

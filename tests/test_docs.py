@@ -50,7 +50,7 @@ def test_documents_name_only_commands_and_options_that_exist(document):
         if words[:1] == ["make"]:
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE), line
         if words[:2] == ["python", "-m"]:
-            assert importlib.util.find_spec(words[2]) or (ROOT / f"{words[2].replace('.', '/')}.py").exists(), line
+            assert (ROOT / f"{words[2].replace('.', '/')}.py").exists() or importlib.util.find_spec(words[2]), line
         if words[:1] == ["sparcl"]:
             check_command(words[1:], line)
 

@@ -75,6 +75,19 @@ def test_headers_that_say_they_are_endless(tmp_path: Path, kind: bytes, packed: 
     refused(tmp_path / "a.tar", "would expand to more than 100 times its size")
 
 
+def test_members_with_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sparse member says how long it is, and what it has of that: here nothing."""
+    monkeypatch.setattr(tree, "EXPANSION_ALLOWANCE", 100_000)
+    info = tarfile.TarInfo("a.png")
+    header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    header[156:157] = tarfile.GNUTYPE_SPARSE
+    header[483:495] = b"%011o\0" % 50_000_000  # its real size
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    (tmp_path / "a.tar").write_bytes(bytes(header) + bytes(10_240 - 512))
+    refused(tmp_path / "a.tar", "would expand to more than 100 times its size")
+
+
 def test_hidden_members_expand_an_archive_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "EXPANSION_ALLOWANCE", 100_000)
     hidden = [(tarfile.TarInfo(f".{number}"), bytes(1_000_000)) for number in range(5)]

@@ -199,14 +199,16 @@ def test_values_that_no_learner_writes_are_refused(tmp_path, interrupted, photos
 def refused_or_harmless(directory, photos):
     """Resuming, learning or predicting refuses it; what does not is unharmed by it."""
     refused = 0
-    uses = (
-        resume,
-        predict_one,
+    uses = [
         lambda directory, photos: Learner.open(directory).learn(photos.of("4")),
-    )
+        lambda directory, photos: Learner.open(directory).status(),
+        predict_one,
+    ]
+    if (directory / "learning").exists():  # otherwise resuming would always be refused
+        uses.append(resume)
     for number, use in enumerate(uses):
         copied = shutil.copytree(directory, directory.with_name(f"use{number}"))
-        if number == 2:
+        if number == 0:
             shutil.rmtree(copied / "learning", ignore_errors=True)
         try:
             use(copied, photos)

@@ -61,6 +61,24 @@ def test_what_is_removed_and_grown_again_starts_from_zero():
     stage.run(tasks=1, on_epoch=look)
 
 
+def test_what_is_grown_again_has_no_penalty():
+    """EWC keeps something about every weight: of those that were removed meanwhile nothing."""
+    stage = Stage("sparcl", 0.1, method="ewc", p_intra=0.85, dgm=False)
+
+    def look(stage, task, epoch):
+        if (task.index, epoch) == (0, stage.epochs - 1):
+            stage.method.end_task(task)
+        if (task.index, epoch) != (1, 0):
+            return
+        stage.method.align()
+        for name in stage.active():
+            grown = stage.network.parameters.values[name] == 0
+            assert grown.sum() > len(grown) // 2 and not stage.method.fisher[name][grown].any()
+            assert stage.method.fisher[name][~grown].any()
+
+    stage.run(tasks=2, on_epoch=look)
+
+
 def test_a_dense_layer_among_sparse_ones_is_left_alone():
     stage = Stage("sparcl", 0.75, layer_sparsity={"conv2": 0.0}, dgm=False).run(tasks=1)
     assert all(record["layers"]["conv2.weight"]["removed"] == 0 for record in adjustments(stage))
@@ -83,7 +101,7 @@ def test_the_state_fits_the_weights_after_every_change_of_the_masks(options):
 
 def test_a_last_stage_that_time_cut_short_takes_its_growth_back():
     stage = Stage("sparcl", 0.75, schedule="epoch_start")
-    stage.run(tasks=1, on_epoch=lambda stage, task, epoch: setattr(stage, "epochs", 2))
+    stage.run(tasks=1, on_epoch=lambda stage, task, epoch: setattr(stage, "epochs", 1))
     for layer in stage.sparsifier.sparse_layers:
         assert stage.active()[layer.name] == layer.active()
 
@@ -198,7 +216,10 @@ def test_the_default_share_of_masked_gradients_leaves_weights_to_update():
     with pytest.raises(SparclError, match="leaves no weight to be updated"):
         gradient_share(0.9, 0.1)
     with pytest.raises(SparclError, match=r"leaves no weight of conv2\.weight to be updated"):
-        Stage("sparcl", 0.75, layer_sparsity={"conv2": 0.97})
+        Stage("sparcl", 0.75, q=0.05, layer_sparsity={"conv2": 0.97})
+    for sparsities in ({"conv2": 0.97}, {"conv2": 0.995}):
+        stage = Stage("sparcl", 0.75, layer_sparsity=sparsities).run(tasks=1)
+        assert all(0 < count <= stage.active()[name] for name, count in stage.sparsifier.gradient_counts().items())
 
 
 @pytest.mark.parametrize(("sparsity", "q"), [(0.75, 0.05), (0.9, 0.02), (0.95, 0.02), (0.0, 0.3)])

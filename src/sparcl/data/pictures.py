@@ -71,10 +71,12 @@ def decoded(files: Sequence[tuple[Tree, str]], prepare: Prepare) -> Iterator[NDA
     def decode(job: Sequence[tuple[Tree, str]]) -> list[NDArray[np.uint8] | SparclError]:
         return [_picture_or_reason(tree, name, prepare) for tree, name in job]
 
-    with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+    threads = min(MOST_THREADS, os.cpu_count() or 1)
+    with ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(files), prepare.together):
             block = files[start : start + prepare.together]
-            jobs = [block[first : first + JOB_IMAGES] for first in range(0, len(block), JOB_IMAGES)]
+            length = min(JOB_IMAGES, -(-len(block) // threads))
+            jobs = [block[first : first + length] for first in range(0, len(block), length)]
             with safe_decoding():
                 results = list(itertools.chain.from_iterable(pool.map(decode, jobs)))
             yield from results

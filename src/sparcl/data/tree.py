@@ -203,7 +203,7 @@ class TarTree(ArchiveTree):
 
     @cached_property
     def _contents(self) -> dict[str, bytes]:
-        path, contents = self.location, dict[str, bytes]()
+        path, contents, total = self.location, dict[str, bytes](), 0
         try:
             with _Bounded(path) as expanded, tarfile.open(fileobj=expanded, mode="r:") as archive:
                 for member in archive:
@@ -211,6 +211,8 @@ class TarTree(ArchiveTree):
                     _refuse_escape(path, name)
                     if member.isdir() or _has_junk(name):
                         continue
+                    total += member.size  # a sparse member is larger than what the archive holds of it
+                    _refuse_bomb(path, total)
                     file = archive.extractfile(member) if member.isreg() else None
                     if file is None:
                         raise SparclError(f"{self.where(name)} is a link or a special file, which is refused.")
@@ -228,12 +230,14 @@ class _Bounded(io.BufferedIOBase):
     `tarfile` reads some of its headers whole, however long they say they are: what is asked for is checked before.
     """
 
+    _file: Any
+
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._file = path, None
         with open(path, "rb") as file:
             start = file.read(6)
         opener = gzip.open if start[:2] == b"\x1f\x8b" else lzma.open if start == b"\xfd7zXZ\0" else open
-        self._file: Any = opener(path, "rb")
+        self._file = opener(path, "rb")
 
     def read(self, size: int | None = -1, /) -> bytes:
         size = -1 if size is None else size
@@ -256,7 +260,8 @@ class _Bounded(io.BufferedIOBase):
         return True
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
         super().close()
 
 

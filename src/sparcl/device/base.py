@@ -51,8 +51,7 @@ class Base:
             raise ValueError("the held-out pictures are not what they should be")
         if labels.dtype != np.int64 or labels.ndim != 1 or not ((labels >= 0) & (labels < known)).all():
             raise ValueError("the held-out pictures have impossible labels")
-        for entry in self.state["history"]:
-            check(HistoryEntry, entry)
+        check(list[HistoryEntry], self.state["history"])
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -26,9 +26,9 @@ def choose(found: NDArray[np.uint64], share: float, most: int, known: NDArray[np
     below = fresh[found[fresh] < np.uint64(share * 2.0**64)]
     if not len(below) and not held.any() and len(found) >= LEAST_PICTURES:
         below = fresh[[found[fresh].argmin()]]
-    room = min(max(0, most - len(known)), len(fresh) - 1)  # one at least is there to learn from
-    held[below[np.argsort(found[below], kind="stable")[: max(0, room)]]] = True
-    return held
+    chosen = np.unique(found[below])  # copies of a picture stay together
+    room = min(max(0, most - len(known)), max(0, len(np.unique(found[fresh])) - 1))  # one is left to learn from
+    return held | np.isin(found, chosen[:room])
 
 
 def in_two_classes(

@@ -72,7 +72,13 @@ def _network(learner: "Learner", base: Base) -> dict[str, Any]:
     training = learner.settings.training
     graph = base.description.graph() if base.description else learner.planned_network()
     active = {name: len(tensor) for name, tensor in base.tensors.items() if name.startswith("index.")}
-    maskable = sum(layer.size for layer in sparse_layers(graph, training.sparsity))
+    options = training.sparsifier.options
+    maskable = sum(
+        layer.size
+        for layer in sparse_layers(
+            graph, training.sparsity, names=options["layers"], own_sparsity=options["layer_sparsity"]
+        )
+    )
     return {
         "model": training.model,
         "width": training.width,

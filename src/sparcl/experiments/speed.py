@@ -21,6 +21,7 @@ from sparcl.learning.trainer import Trainer
 from sparcl.sparsity import Moment
 
 ROUNDS = 7
+NOT_FOR_PREDICTIONS = ("method", "sparsifier", "sparsity")  # how the weights were found; random ones are as fast
 
 
 def training_speeds(
@@ -78,8 +79,10 @@ def prediction_times(
     sparse = {row.label: row.x for row in experiment.rows if row.x}
     dense = [row.label for row in experiment.rows if not row.x]
     for group in groups:
-        values = {"dataset": group.dataset, "protocol": protocol, "method": {"name": "sgd"}}
-        chosen = settings.resolve(settings.with_changes(settings.merge(values, experiment.settings), changes))
+        own = {name: value for name, value in experiment.settings.items() if name not in NOT_FOR_PREDICTIONS}
+        values = {"dataset": group.dataset, "protocol": protocol, "method": {"name": "sgd"}, **own}
+        of_network = [change for change in changes if not change.startswith(NOT_FOR_PREDICTIONS)]
+        chosen = settings.resolve(settings.with_changes(values, of_network))
         stream = stream_without_pictures(chosen)
         work = Workload(chosen.model, chosen.width, stream.image_shape[-1], batch=1, classes=stream.classes)
         rows = measure(

@@ -8,6 +8,7 @@ import copy
 import difflib
 import hashlib
 import json
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -183,8 +184,8 @@ def fingerprint(settings: Settings) -> str:
 
 def run_key(settings: Settings) -> str:
     """Equal for settings that lead to the same run on the same pictures."""
-    where = str(settings.data.root.resolve()) if settings.data.root else ""
-    return hashlib.sha256(f"{fingerprint(settings)} {where}".encode()).hexdigest()
+    where = os.fsencode(settings.data.root.resolve()) if settings.data.root else b""
+    return hashlib.sha256(f"{fingerprint(settings)} ".encode() + where).hexdigest()
 
 
 def from_preset(name: str) -> Values:

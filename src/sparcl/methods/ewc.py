@@ -92,6 +92,9 @@ class OnlineEwc(Method, name="ewc"):
         information.flat /= len(samples)
         return information
 
+    def weights_moved(self) -> None:
+        self.align()
+
     def align(self) -> None:
         """Follow the active weights: those that are new have no past to keep to."""
         parameters = self.network.parameters

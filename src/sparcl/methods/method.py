@@ -118,6 +118,9 @@ class Method(ABC):
         """Called before the first step of a task."""
         self.optimizer = self._new_optimizer()
 
+    def weights_moved(self) -> None:  # noqa: B027 (most methods keep nothing about single weights)
+        """Called after a change of the active weights, before the next one."""
+
     def end_task(self, task: Task) -> None:  # noqa: B027 (most methods do nothing here)
         """Called after the last step of a task, before it is evaluated."""
 

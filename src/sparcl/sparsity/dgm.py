@@ -6,6 +6,7 @@ batches|. A share q of the layer's weights, those of lowest CGI, then gets no gr
 that puts both batches into one pass (ER) gives one gradient, which is taken as it is.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +25,7 @@ class GradientMasks:
         parameters: Parameters,
         layers: list[Layer],
         *,
-        q: float,
+        masked: Mapping[str, int],
         interval: int,
         alpha: float,
         beta: float,
@@ -32,7 +33,7 @@ class GradientMasks:
         average: float,
     ) -> None:
         self._parameters, self._layers = parameters, layers
-        self._q, self._interval = q, interval
+        self._masked, self._interval = masked, interval  # how many weights of each layer get no gradients
         self._alpha, self._beta, self._score = alpha, beta, score
         self._average = average
         self.steps_since_refresh = -1  # no refresh yet
@@ -45,7 +46,7 @@ class GradientMasks:
     def counts(self) -> dict[str, int]:
         """How many weights of each layer are updated between refreshes."""
         index = self._parameters.index
-        return {layer.name: max(0, len(index[layer.name]) - layer.share(self._q)) for layer in self._layers}
+        return {layer.name: max(0, len(index[layer.name]) - self._masked[layer.name]) for layer in self._layers}
 
     def begin_step(self) -> None:
         due = self.steps_since_refresh < 0 or self.steps_since_refresh >= self._interval

@@ -19,7 +19,7 @@ from sparcl.network import Logits
 from sparcl.options import AtLeastOne, NotNegative, Share
 from sparcl.sparsity.ddr import DataRemoval, RemovalScore
 from sparcl.sparsity.dgm import GradientMasks, GradientScore
-from sparcl.sparsity.layers import sparse_layers
+from sparcl.sparsity.layers import Layer, sparse_layers
 from sparcl.sparsity.moment import Moment
 from sparcl.sparsity.sparsifier import Site, Sparsifier
 from sparcl.sparsity.tdm import TaskAwareMasks
@@ -86,17 +86,10 @@ class SparCL(Sparsifier, name="sparcl"):
 
     def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
         super().__init__(site, options)
-        q = gradient_share(site.sparsity, self.q) if self.dgm else 0.0
-        masks_gradients = q > 0
+        masks_gradients = self.dgm and gradient_share(site.sparsity, self.q) > 0
         if masks_gradients and not self.sparse_layers:
             # Gradient masks on dense weights: these are stored sparse with every position active.
             self.sparse_layers = sparse_layers(site.network.graph, 0.0, names=self.layers)
-        for layer in self.sparse_layers:
-            if masks_gradients and 0 < layer.active() <= layer.share(q):
-                raise SparclError(
-                    f"q={q:.3g} leaves no weight of {layer.name} to be updated: {layer.active()} of {layer.size} are "
-                    "there. Set a smaller sparsifier.q."
-                )
         self.masks = TaskAwareMasks(
             site,
             self.sparse_layers,
@@ -120,7 +113,7 @@ class SparCL(Sparsifier, name="sparcl"):
             self.gradient_masks = GradientMasks(
                 self.parameters,
                 self.sparse_layers,
-                q=q,
+                masked={layer.name: self._masked(layer) for layer in self.sparse_layers},
                 interval=self.gradient_interval,
                 alpha=self.alpha,
                 beta=self.beta,
@@ -197,6 +190,17 @@ class SparCL(Sparsifier, name="sparcl"):
         return self.removal.remaining_after(epoch // self.stage_epochs, len(task.train))
 
     # Inside
+
+    def _masked(self, layer: Layer) -> int:
+        """How many weights of a layer get no gradients. In small and very sparse layers rounding must leave some."""
+        if self.q is None:
+            return min(layer.share(gradient_share(layer.sparsity, None)), max(0, layer.active() - 1))
+        if 0 < layer.active() <= layer.share(self.q):
+            raise SparclError(
+                f"sparsifier.q={self.q:g} leaves no weight of {layer.name} to be updated: {layer.active()} of "
+                f"{layer.size} are there. Choose a smaller one."
+            )
+        return layer.share(self.q)
 
     def _expand_officially(self) -> None:
         self._record(self.masks.expand(-self.p_official))

@@ -123,6 +123,7 @@ class TaskAwareMasks:
                 born[stayed] = self.born[name][places[stayed]]
             self.born[name] = born
         self._parameters.set_index(index)
+        self._site.method.weights_moved()
 
     def _record(self, what: str, before: dict[str, Index], kept: dict[str, Index], batches: int) -> dict[str, Any]:
         """What an adjustment did, layer by layer. `kept`: what was there all the time."""
