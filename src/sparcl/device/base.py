@@ -44,6 +44,8 @@ class Base:
     def _check(self) -> None:
         assert self.description is not None
         self.position = Position.from_json(self.state["position"])
+        if self.position.task != self.number:
+            raise ValueError("its position is not that of this learn")
         checked_index(self.description.graph(), self.tensors)
         held, labels = self.held_out
         size, known = self.description.size, len(self.description.classes)
