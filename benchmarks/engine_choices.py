@@ -48,7 +48,7 @@ def sides(work: Workload, sparsity: float, threads: int) -> dict[str, Step]:
 
     return {
         "as it is": with_threads(threads, step(network())),
-        "compaction: a list of the active weights (without: all weights)": with_threads(
+        "compaction: a list of the active weights (without: a dense network)": with_threads(
             threads, step(native_side.network(work, 0.0))
         ),
         "order: blocks of input channels (without: all channels at once)": with_threads(

@@ -62,25 +62,30 @@ void check_arena(const Program& program, const Arena& arena) {
 
 constexpr float epsilon = 1e-5f;
 
+// A program without a backward pass takes any number of batches at once: they use the same weights, which are taken
+// over once.
 void forward(Program& program, Arena& arena, Array<const float, 4> images, Array<float, 2> logits,
              Array<const float, 1> values, FloatArray gradients, FloatArray statistics, bool training, float momentum,
              int threads) {
   Arrays arrays = arrays_of(program, values, gradients, statistics);
   check_arena(program, arena);
   const Extent in = program.input(), out = program.output();
-  require(static_cast<int>(images.shape(0)) == program.spec().images &&
+  const size_t batch = static_cast<size_t>(program.spec().images), batches = images.shape(0) / batch;
+  require(images.shape(0) == batch * batches && (batches == 1 || (batches > 1 && !program.has_backward())) &&
               static_cast<int>(images.shape(1)) == in.channels && static_cast<int>(images.shape(2)) == in.height &&
               static_cast<int>(images.shape(3)) == in.width,
           "the images do not fit the program");
-  require(
-      static_cast<int>(logits.shape(0)) == program.spec().images && static_cast<int>(logits.shape(1)) == out.channels,
-      "the logits do not fit the program");
+  require(logits.shape(0) == images.shape(0) && static_cast<int>(logits.shape(1)) == out.channels,
+          "the logits do not fit the program");
   require(threads >= 1, "at least one thread is needed");
-  arrays.images = images.data();
-  arrays.logits = logits.data();
+  const size_t image = images.shape(1) * images.shape(2) * images.shape(3);
   nb::gil_scoped_release release;
   program.refresh(arrays.values, arrays.statistics, epsilon, threads);
-  program.forward(arena, arrays, {training, momentum, epsilon, threads});
+  for (size_t i = 0; i < batches; ++i) {
+    arrays.images = images.data() + i * batch * image;
+    arrays.logits = logits.data() + i * batch * logits.shape(1);
+    program.forward(arena, arrays, {training, momentum, epsilon, threads});
+  }
 }
 
 void backward(Program& program, Arena& arena, Array<const float, 2> d_logits, Array<const float, 1> values,
@@ -174,6 +179,13 @@ void bind_engine(nb::module_& module) {
             return std::make_tuple(std::make_pair(k.forward.shape, k.forward.channels),
                                    std::make_pair(k.data.shape, k.data.channels),
                                    std::make_pair(k.gradient.shape, k.gradient.over_batch));
+          },
+          "layer"_a)
+      .def(
+          "uses_winograd",
+          [](Engine& self, int layer) {
+            require(layer >= 0 && layer < self.convolutions(), "there is no such layer");
+            return self.convolution(layer).uses_winograd();
           },
           "layer"_a)
       .def(

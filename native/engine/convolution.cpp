@@ -94,6 +94,9 @@ void ConvolutionLayer::set_active(const int32_t* positions, const int32_t* place
                       accumulators_));
   forward_built_ = data_built_ = false;
   clear_updated();
+  winograd_.reset();
+  if (dense() && WinogradWeight::suits(shape_))
+    if (const auto order = stored_order(shape_, places)) winograd_.emplace(shape_, *order, lanes_);
 }
 
 void ConvolutionLayer::set_updated(const int32_t* chosen, int64_t count) {
@@ -160,6 +163,7 @@ void ConvolutionLayer::fill(Pass& pass, const float* values) {
 }
 
 void ConvolutionLayer::refresh(const float* values, bool with_data_lists) {
+  if (winograd_) return winograd_->refresh(values);
   if (forward_built_) {
     fill(forward_, values);
   } else {
@@ -174,6 +178,10 @@ void ConvolutionLayer::refresh(const float* values, bool with_data_lists) {
 }
 
 void ConvolutionLayer::refresh_scaled(const float* values, const std::vector<float>& scale) {
+  if (winograd_) {
+    winograd_->refresh(values);
+    return winograd_->set_scale(scale);
+  }
   if (!forward_built_) build_forward(values);
   const Ordered& list = forward_.list;
   for (int block = 0; block < list.blocks; ++block)
@@ -229,12 +237,14 @@ void ConvolutionLayer::run(const KernelTable& kernels, Pass& pass, const Side& f
 }
 
 void ConvolutionLayer::forward(const KernelTable& kernels, const float* x, float* y, Batch batch,
-                               const Epilogue& epilogue, int threads) {
+                               const Epilogue& epilogue, std::vector<float>& scratch, int threads) {
+  if (winograd_) return winograd_->convolve(kernels, x, y, false, batch, false, epilogue, scratch, threads);
   run(kernels, forward_, {x, shape_.in}, {y, shape_.out}, {shape_.stride, 1}, batch, false, epilogue, threads);
 }
 
 void ConvolutionLayer::data_gradient(const KernelTable& kernels, const float* dy, float* dx, Batch batch,
-                                     bool accumulate, int threads) {
+                                     bool accumulate, std::vector<float>& scratch, int threads) {
+  if (winograd_) return winograd_->convolve(kernels, dy, dx, true, batch, accumulate, {}, scratch, threads);
   for (Pass& pass : data_) {
     if (accumulate && pass.list.offsets.empty()) continue;
     run(kernels, pass, {dy, shape_.out}, {dx, shape_.in}, {1, shape_.stride}, batch, accumulate, {}, threads);
@@ -280,7 +290,9 @@ int ConvolutionLayer::sum_gradient(const KernelTable& kernels, const Ordered& li
 
 void ConvolutionLayer::weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients,
                                        Batch batch, std::vector<float>& scratch, int threads) {
-  if (!forward_built_) throw std::invalid_argument("weights or knobs have changed since the forward pass");
+  if (winograd_ && all_updated_) return winograd_->gradient(kernels, x, dy, gradients, batch, scratch, threads);
+  if (!winograd_ && !forward_built_)
+    throw std::invalid_argument("weights or knobs have changed since the forward pass");
   if (!all_updated_ && !masked_built_) build_masked_gradient();
   const Ordered& list = all_updated_ ? forward_.list : masked_gradient_;
   const int parts = sum_gradient(kernels, list, x, dy, batch, scratch, threads);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "entry_lists.h"
 #include "tiles.h"
+#include "winograd.h"
 
 namespace sparcl {
 
@@ -32,6 +34,8 @@ class ConvolutionLayer {
   const ConvolutionShape& shape() const { return shape_; }
   const Knobs& knobs() const { return knobs_; }
   int64_t active() const { return static_cast<int64_t>(positions_.size()); }
+  // Whether the weight is dense and computed after Winograd: lists, tiles and knobs are not used then.
+  bool uses_winograd() const { return winograd_.has_value(); }
 
   // The active weights changed. `places` (null: in order) tells where in the stored weight each one lies.
   void set_active(const int32_t* positions, const int32_t* places, int64_t count);
@@ -46,11 +50,12 @@ class ConvolutionLayer {
   // The same for inference: every output channel's weights are multiplied by its scale.
   void refresh_scaled(const float* values, const std::vector<float>& scale);
 
-  void forward(const KernelTable& kernels, const float* x, float* y, Batch batch, const Epilogue& epilogue,
-               int threads);
-  void data_gradient(const KernelTable& kernels, const float* dy, float* dx, Batch batch, bool accumulate, int threads);
-  // Adds to `gradients` (in the order of the stored weight).
   // `scratch` is working memory that layers share.
+  void forward(const KernelTable& kernels, const float* x, float* y, Batch batch, const Epilogue& epilogue,
+               std::vector<float>& scratch, int threads);
+  void data_gradient(const KernelTable& kernels, const float* dy, float* dx, Batch batch, bool accumulate,
+                     std::vector<float>& scratch, int threads);
+  // Adds to `gradients` (in the order of the stored weight).
   void weight_gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients, Batch batch,
                        std::vector<float>& scratch, int threads);
   // Adds the gradients of all positions to `dense` [weights], and those of the active ones to `gradients`.
@@ -99,6 +104,7 @@ class ConvolutionLayer {
   Ordered masked_gradient_;  // of the updated weights, when these are not all
   std::vector<Tile> gradient_tiles_;
   bool forward_built_ = false, data_built_ = false, masked_built_ = false;
+  std::optional<WinogradWeight> winograd_;
 };
 
 // Sensible knobs for a layer: what the tuner starts from, and what is used without it.

@@ -126,8 +126,7 @@ void Program::check(const Step& step) const {
         require(step.norm_a < 0 || engine_->norm(step.norm_a).channels == shape.outputs,
                 "a norm does not fit its convolution");
         require(step.norm_a >= 0 || (step.b < 0 && !step.relu), "a convolution without a norm has no epilogue");
-        require(step.norm_a < 0 || spec_.forward_steps == static_cast<int32_t>(spec_.steps.size()),
-                "norms are folded into convolutions only in inference");
+        require(step.norm_a < 0 || !has_backward(), "norms are folded into convolutions only in inference");
       }
       break;
     }
@@ -202,7 +201,7 @@ Norm Program::norm(int id, int64_t state, Arena& arena, const Arrays& arrays) co
 
 void Program::refresh(const float* values, const float* statistics, float epsilon, int threads) {
   refreshed_ = true;
-  if (spec_.forward_steps < static_cast<int32_t>(spec_.steps.size())) return engine_->refresh(values, true, threads);
+  if (has_backward()) return engine_->refresh(values, true, threads);
   folded_bias_.resize(spec_.steps.size());
   on_threads(static_cast<int>(spec_.steps.size()), threads, [&](int i) {
     const Step& step = spec_.steps[i];
@@ -271,12 +270,13 @@ void Program::run_step(int index, Arena& arena, const Arrays& arrays, const Mode
       // A prediction since the forward pass has left weights with its norms folded in.
       if (step.again) layer.refresh(arrays.values + engine_->offset(step.layer), false);
       layer.forward(kernels, data(step.a), data(step.out), batch_,
-                    {step.norm_a < 0 ? nullptr : folded_bias_[index].data(), data(step.b), step.relu}, threads);
+                    {step.norm_a < 0 ? nullptr : folded_bias_[index].data(), data(step.b), step.relu},
+                    engine_->scratch(), threads);
       break;
     }
     case Op::data_gradient:
       engine_->convolution(step.layer)
-          .data_gradient(kernels, data(step.a), data(step.out), batch_, step.accumulate, threads);
+          .data_gradient(kernels, data(step.a), data(step.out), batch_, step.accumulate, engine_->scratch(), threads);
       break;
     case Op::weight_gradient: {
       ConvolutionLayer& layer = engine_->convolution(step.layer);

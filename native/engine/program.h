@@ -101,6 +101,7 @@ class Program {
   // Whether the lists have ever been given weights.
   bool refreshed() const { return refreshed_; }
   const ProgramSpec& spec() const { return spec_; }
+  bool has_backward() const { return spec_.forward_steps < static_cast<int32_t>(spec_.steps.size()); }
   Engine& engine() const { return *engine_; }
   const Extent& input() const;
   const Extent& output() const;

@@ -26,6 +26,7 @@ namespace {
 #include "pack.inc"
 #include "pool.inc"
 #include "sgd.inc"
+#include "winograd.inc"
 
 }  // namespace
 
@@ -38,6 +39,8 @@ const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA) = {SPARCL_TEXT(SPARCL_ISA),
                                                        sgd,
                                                        convolve,
                                                        weight_gradient,
+                                                       winograd,
+                                                       winograd_gradient,
                                                        combine,
                                                        combine_backward,
                                                        max_pool,

@@ -119,6 +119,42 @@ struct WeightGradient {
   int32_t x_step;
 };
 
+// Dense 3x3 convolutions with stride 1 (winograd.inc): y (+)= weight * x, and the data gradient. The weight is
+// transformed: [16][outputs][inputs].
+struct WinogradConvolution {
+  const float* x;
+  float* y;
+  Extent x_extent, y_extent;
+  int32_t blocks;  // of the batch
+  const float* weights;
+  int64_t weight_row, weight_frequency;  // from an output to the next, and from a frequency to the next, in floats
+  bool exchanged;                        // a data gradient: x has the weight's outputs, y its inputs
+  bool accumulate;
+  const float* scale;  // [outputs], with an epilogue's bias
+  Epilogue epilogue;
+  float* scratch;    // for each thread, 16 times the `winograd_frequency` of x's channels and of y's
+  int32_t together;  // tiles that are computed at once
+};
+
+// sums[16][outputs][inputs] = the gradient by the transformed weight.
+struct WinogradGradient {
+  const float* x;
+  const float* dy;
+  Extent x_extent, dy_extent;
+  int32_t blocks;
+  float* sums;
+  int64_t sums_row, sums_frequency;
+  float* scratch;  // once, of the same size
+  int32_t together;
+};
+
+constexpr int most_winograd_tiles = 128;
+// Floats of one frequency of some tiles. One cache line more than that: frequencies must not begin at the same place in
+// the cache.
+static constexpr int64_t winograd_frequency(int channels, int tiles, int lanes) {
+  return static_cast<int64_t>(channels) * tiles * lanes + 16;
+}
+
 // Batch normalisation (or a bias) of one operand of Combine.
 struct Norm {
   const float* weight;  // null: no scale, a mere bias
@@ -200,6 +236,8 @@ struct KernelTable {
   void (*sgd)(const SgdStep&, int threads);
   void (*convolve)(const Convolution&, int threads);
   void (*weight_gradient)(const WeightGradient&, int threads);
+  void (*winograd)(const WinogradConvolution&, int threads);
+  void (*winograd_gradient)(const WinogradGradient&, int threads);
   void (*combine)(const Combine&, int threads);
   void (*combine_backward)(const CombineBackward&, int threads);
   void (*max_pool)(const Pool&, int threads);

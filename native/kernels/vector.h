@@ -18,18 +18,22 @@ namespace {
 constexpr int lanes = 16;
 constexpr int accumulators = 16;  // of 32 registers: beyond 16 the tiles only grow, the speed does not
 constexpr int gradient_sums = 8;
+constexpr int dense_columns = 6;  // of a block of sums with 4 rows, beside which a column and a number need room
 #elif defined(__AVX__)
 constexpr int lanes = 8;
 constexpr int accumulators = 8;  // of 16 registers: a weight and a loaded pixel need room too
 constexpr int gradient_sums = 8;
+constexpr int dense_columns = 3;
 #elif defined(__aarch64__)
 constexpr int lanes = 4;
 constexpr int accumulators = 16;
 constexpr int gradient_sums = 8;
+constexpr int dense_columns = 6;
 #else
 constexpr int lanes = 4;
 constexpr int accumulators = 8;
 constexpr int gradient_sums = 4;  // products need registers of their own: no multiply-add here
+constexpr int dense_columns = 2;
 #endif
 
 typedef float vec __attribute__((vector_size(4 * lanes)));

@@ -222,10 +222,16 @@ ConvolutionNumbers convolution_numbers(const ConvolutionCase& c) {
   n.positions = some_of(c.weights(), c.density);
   const int64_t active = static_cast<int64_t>(n.positions.size());
   n.stored = normal(active);
-  if (coin()) {
+  const int order = whole(0, c.density == 1.0 ? 2 : 1);
+  if (order > 0) {
     n.places.resize(active);
     std::iota(n.places.begin(), n.places.end(), 0);
-    std::shuffle(n.places.begin(), n.places.end(), generator);
+  }
+  if (order == 1) std::shuffle(n.places.begin(), n.places.end(), generator);
+  if (order == 2) {  // as dense weights are stored: [output][tap][input]
+    const int window = c.kernel * c.kernel, inputs = c.in.channels;
+    for (int32_t i = 0; i < active; ++i)
+      n.places[i] = (i / window / inputs * window + i % window) * inputs + i / window % inputs;
   }
   n.updated = some_of(active, 0.5);
   n.x = normal(c.in.count(c.images));
@@ -258,7 +264,7 @@ Doubles stored_gradients(const ConvolutionNumbers& n, bool only_updated, float b
 
 // What a network that only predicts does on the way: scaled weights, a bias, another map added, ReLU.
 void run_prediction(const KernelTable& kernels, const ConvolutionCase& c, const ConvolutionNumbers& n,
-                    ConvolutionLayer& layer, MapMemory& x, const Extent& out, int threads) {
+                    ConvolutionLayer& layer, MapMemory& x, const Extent& out, Floats& scratch, int threads) {
   const Batch batch = batch_of(kernels, c.images);
   const Floats scale = normal(c.outputs), bias = normal(c.outputs);
   layer.refresh_scaled(n.stored.data(), scale);
@@ -266,7 +272,8 @@ void run_prediction(const KernelTable& kernels, const ConvolutionCase& c, const 
     const bool relu = coin();
     MapMemory residual(kernels, out, batch, n.dy), y(kernels, out, batch);
     layer.forward(kernels, x.data(), y.data(), batch,
-                  {.bias = bias.data(), .residual = with_residual ? residual.data() : nullptr, .relu = relu}, threads);
+                  {.bias = bias.data(), .residual = with_residual ? residual.data() : nullptr, .relu = relu}, scratch,
+                  threads);
     Doubles expected(n.y);
     for (size_t i = 0; i < expected.size(); ++i) {
       const int64_t channel = static_cast<int64_t>(i) / c.out().pixels() % c.outputs;
@@ -297,19 +304,19 @@ void run_convolution(const KernelTable& kernels, const ConvolutionCase& c, const
   MapMemory x(kernels, in, batch, n.x), dy(kernels, out, batch, n.dy);
   check_around("a packed map", x);
 
+  Floats scratch;
   MapMemory y(kernels, out, batch);
-  layer.forward(kernels, x.data(), y.data(), batch, {}, threads);
+  layer.forward(kernels, x.data(), y.data(), batch, {}, scratch, threads);
   check("the output", y, n.y);
 
   MapMemory dx(kernels, in, batch), sum(kernels, in, batch, n.base);
-  layer.data_gradient(kernels, dy.data(), dx.data(), batch, false, threads);
+  layer.data_gradient(kernels, dy.data(), dx.data(), batch, false, scratch, threads);
   check("the data gradient", dx, n.dx);
-  layer.data_gradient(kernels, dy.data(), sum.data(), batch, true, threads);
+  layer.data_gradient(kernels, dy.data(), sum.data(), batch, true, scratch, threads);
   Doubles expected(n.dx);
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += n.base[i];
   check("the data gradient that is added", sum, expected);
 
-  Floats scratch;
   const auto check_gradients = [&](const char* what, bool only_updated) {
     Floats gradients(n.stored.size(), 0.5f);
     layer.weight_gradient(kernels, x.data(), dy.data(), gradients.data(), batch, scratch, threads);
@@ -328,7 +335,7 @@ void run_convolution(const KernelTable& kernels, const ConvolutionCase& c, const
   check_gradients("the weight gradient of chosen weights", true);
   layer.clear_updated();
   check_gradients("the weight gradient of all weights again", false);
-  run_prediction(kernels, c, n, layer, x, out, threads);
+  run_prediction(kernels, c, n, layer, x, out, scratch, threads);
 }
 
 Knobs random_knobs() {
@@ -383,6 +390,29 @@ void test_convolutions() {
       }
     }
   }
+}
+
+// Dense weights that are computed after Winograd: whole and cut tiles, channels that fill no block of registers, more
+// tiles than are taken together, each order of the stored weight.
+void test_winograd() {
+  for (int i = 0; i < 3; ++i) {
+    test_convolution({3, 1, {8, 4, 4}, 9, 19, 1.0, false, false});
+    test_convolution({3, 1, {9, 4, 4}, 8, 2, 1.0, i == 0, i == 1});
+    test_convolution({3, 1, {8, 1, 1}, 8, 3, 1.0});
+    test_convolution({3, 1, {11, 2, 17}, 13, 5, 1.0});
+    test_convolution({3, 1, {8, 32, 32}, 8, 9, 1.0});
+    test_convolution({3, 1, {whole(8, 24), whole(1, 13), whole(1, 13)}, whole(8, 24), whole(1, 20), 1.0});
+  }
+  test_convolution({3, 1, {264, 3, 2}, 10, 4, 1.0});  // more channels than stay in L1
+  const Extent extent{8, 4, 4, 5, 20};
+  ConvolutionLayer layer({8, 8, 3, 1, extent, extent, true, true}, 16, 16);
+  std::vector<int32_t> all(layer.shape().weights());
+  std::iota(all.begin(), all.end(), 0);
+  now = "winograd";
+  layer.set_active(all.data(), nullptr, static_cast<int64_t>(all.size()));
+  if (!layer.uses_winograd()) fail("a dense weight is not computed after Winograd");
+  layer.set_active(all.data(), nullptr, static_cast<int64_t>(all.size()) - 1);
+  if (layer.uses_winograd()) fail("a sparse weight is computed after Winograd");
 }
 
 // ------------------------------------------------------------------------------------------------------- combinations
@@ -782,6 +812,7 @@ void test_linear() {
 
 int main() {
   test_convolutions();
+  test_winograd();
   test_combinations();
   test_pooling();
   test_linear();

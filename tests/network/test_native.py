@@ -37,7 +37,7 @@ CONSTANT = 0.03  # a channel whose deviation is smaller, of its largest element,
 
 @pytest.fixture(autouse=True, scope="module")
 def torch_on_one_thread():
-    """With more, PyTorch 2.13 overruns its memory in the weight gradient of small strided 1x1 convolutions."""
+    """These tensors are small: several threads would take several times as long."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -338,9 +338,10 @@ def test_gradients_of_several_contexts_add_up_in_any_order():
     results_of(NativeNetwork(graph, parameters), batches).assert_close(expected)
 
 
-def test_a_prediction_between_the_passes_changes_nothing():
+@pytest.mark.parametrize(("width", "sparsity"), [(3, 0.6), (8, "dense")])
+def test_a_prediction_between_the_passes_changes_nothing(width, sparsity):
     """Predictions fold norms into weights, and the backward pass computes some maps once more."""
-    network, generator = sparse_network()
+    network, generator = sparse_network(graph=resnet(width=width), sparsity=sparsity)
     parameters = network.parameters
     parameters.statistics.flat[...] = generator.uniform(0.5, 2.0, len(parameters.statistics.flat))
     images, d_logits = random_batch(network.graph, 4, generator)
@@ -442,11 +443,12 @@ def test_the_same_numbers_give_the_same_bytes(threads):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_prediction_does_not_depend_on_the_images_beside_it(threads):
+@pytest.mark.parametrize(("width", "sparsity"), [(4, 0.7), (8, "dense")])
+def test_a_prediction_does_not_depend_on_the_images_beside_it(threads, width, sparsity):
     _engine.set_threads(threads)
-    graph = resnet((2, 16, 16), 4)
+    graph = resnet((2, 16, 16), width)
     generator = np.random.default_rng(3)
-    parameters = random_parameters(graph, dict.fromkeys(convolution_weights(graph)[1:], 0.7), generator)
+    parameters = random_parameters(graph, dict.fromkeys(convolution_weights(graph)[1:], sparsity), generator)
     images, _ = random_batch(graph, 101, generator)
     network = NativeNetwork(graph, parameters)
     for compute in (network.predict, network.features):
@@ -454,6 +456,16 @@ def test_a_prediction_does_not_depend_on_the_images_beside_it(threads):
         assert len(together) == 101
         apart = [compute(images[start : start + 7]) for start in range(0, 101, 7)]
         assert np.array_equal(together, np.concatenate(apart))
+
+
+def test_dense_weights_of_many_channels_are_computed_after_winograd():
+    network, _ = sparse_network(graph=resnet(width=8))
+    network.prepare()
+    used = {name for name, layer in network.convolutions.items() if network.engine.uses_winograd(layer)}
+    graph, sparse = network.graph, network.parameters.index
+    wide = {node.name for node in graph if node.op == "conv" and graph[node.inputs[0]].shape[0] >= 8}
+    plain = {name for name in wide if (graph[name].kernel, graph[name].stride) == (3, 1)}
+    assert used == {name for name in plain if f"{name}.weight" not in sparse} != set()
 
 
 def test_gradients_of_two_passes_add_up():

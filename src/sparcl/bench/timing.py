@@ -63,6 +63,13 @@ def without_the_slow(steps: Mapping[str, Step], progress: Progress, what: str) -
     return {name: times for name, times in measured.items() if times.median_ms <= CLOSE_RACE * best}
 
 
+def one_ms(step: Step) -> float:
+    """How long one step takes, once: enough to tell what is many times slower."""
+    start = time.perf_counter()
+    step()
+    return 1e3 * (time.perf_counter() - start)
+
+
 def _turn(step: Step, count: int) -> list[float]:
     # The first step of a turn is not measured: nobody shall pay for caches that another one has filled, and for
     # another one's threads that still wait for work.

@@ -6,7 +6,7 @@ from typing import Literal
 
 from sparcl import _engine
 from sparcl.bench import dense, native_side, onnx_side
-from sparcl.bench.timing import Progress, Step, Times, interleaved, without_the_slow
+from sparcl.bench.timing import Progress, Step, Times, interleaved, one_ms, without_the_slow
 from sparcl.bench.workload import Workload
 from sparcl.learning.tuning import summary
 from sparcl.network.native import NativeNetwork
@@ -14,6 +14,7 @@ from sparcl.network.native import NativeNetwork
 Kind = Literal["train", "infer"]
 Spread = tuple[float, float]
 BESIDE = (dense.BF16, onnx_side.NAME)  # shown, but not what the ratio is to
+HOPELESS = 4.0  # so many times slower than float32, bf16 would take most of the time of a benchmark
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,11 @@ def _contenders(
     variants = make(work, protocol.compiled, note)
     beside = {name: variants.pop(name) for name in BESIDE if name in variants}
     kept = without_the_slow(variants, progress, f"{work}: which dense variant is fastest")
+    if dense.BF16 in beside:
+        slower = one_ms(beside[dense.BF16]) / min(times.median_ms for times in kept.values())
+        if slower > HOPELESS:
+            del beside[dense.BF16]
+            note(f"{work}: bf16 is left out, it takes {slower:.0f} times as long as float32 here.")
     if kind == "infer" and onnx_side.available():
         beside[onnx_side.NAME] = onnx_side.prediction(work, protocol.threads)
     elif kind == "infer":

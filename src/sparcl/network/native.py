@@ -115,11 +115,13 @@ class NativeNetwork:
 
     def _infer(self, program_for: Callable[[int], CompiledPlan], images: Images) -> NDArray[Any]:
         """Every image by itself, so a few at a time: their maps stay in the caches, and take little memory."""
-        together = max(SMALLEST_PART, self._lanes * _engine.threads())
+        together = min(len(images), max(SMALLEST_PART, self._lanes * _engine.threads()))
+        whole = len(images) // max(together, 1) * together
         outputs = []
-        for start in range(0, max(len(images), 1), together):
-            part = images[start : start + together]
-            program = program_for(len(part))
+        for part, size in ((images[:whole], together), (images[whole:], len(images) - whole)):
+            if size == 0 and outputs:
+                continue
+            program = program_for(size)
             arena = self.take(program.plan.arena)
             outputs.append(self._run(program, arena, part, train=False, momentum=0.0))
             self.give_back(arena)

@@ -97,7 +97,12 @@ class TorchNetwork:
         match node.op:
             case "conv":
                 assert weight is not None
-                return F.conv2d(x, weight, bias, node.stride, node.padding)
+                stride = node.stride
+                if node.kernel == 1 and stride > 1:
+                    # With strided 1x1 convolutions of few channels, PyTorch 2.13 writes beyond its memory in the
+                    # weight gradient (oneDNN, channels_last). The pixels it would skip are left out here instead.
+                    x, stride = x[:, :, ::stride, ::stride], 1
+                return F.conv2d(x, weight, bias, stride, node.padding)
             case "batch_norm":
                 mean, variance = (self._statistics[f"{node.name}.{part}"] for part in ("running_mean", "running_var"))
                 return F.batch_norm(x, mean, variance, weight, bias, train, momentum, BATCH_NORM_EPSILON)

@@ -95,9 +95,10 @@ def tune(
     progress: Callable[[float], None] = lambda share: None,
 ) -> list[Tuned]:
     """Search for at most so many seconds. Kinds in `known` are not searched again. The knobs are not applied yet."""
+    network.prepare()
     kinds: dict[str, list[tuple[str, str]]] = {}
     for node in network.graph:
-        if node.op == "conv":
+        if node.op == "conv" and not network.engine.uses_winograd(network.convolutions[node.name]):
             for op in PASSES:
                 kinds.setdefault(kind_of(network, node, op, images), []).append((node.name, op))
     bench = _Bench(network, images)
