@@ -12,6 +12,7 @@ from sparcl.network import build_network
 from sparcl.tuning import Tuned, TuningCache, apply, tune
 from sparcl.tuning.genetic import evolve
 
+
 def never() -> bool:
     return False
 
