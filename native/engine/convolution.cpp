@@ -95,8 +95,12 @@ void ConvolutionLayer::set_active(const int32_t* positions, const int32_t* place
   forward_built_ = data_built_ = false;
   clear_updated();
   winograd_.reset();
-  if (dense() && WinogradWeight::suits(shape_))
-    if (const auto order = stored_order(shape_, places)) winograd_.emplace(shape_, *order, lanes_);
+  if (!dense() || !WinogradWeight::suits(shape_)) return;
+  if (const auto order = stored_order(shape_, places)) {
+    winograd_.emplace(shape_, *order, lanes_);
+    forward_ = {};
+    data_.clear();
+  }
 }
 
 void ConvolutionLayer::set_updated(const int32_t* chosen, int64_t count) {

@@ -34,7 +34,8 @@ class ConvolutionLayer {
   const ConvolutionShape& shape() const { return shape_; }
   const Knobs& knobs() const { return knobs_; }
   int64_t active() const { return static_cast<int64_t>(positions_.size()); }
-  // Whether the weight is dense and computed after Winograd: lists, tiles and knobs are not used then.
+  // Whether the weight is dense and computed after Winograd. Lists, tiles and knobs then serve only gradients at chosen
+  // weights.
   bool uses_winograd() const { return winograd_.has_value(); }
 
   // The active weights changed. `places` (null: in order) tells where in the stored weight each one lies.
@@ -44,7 +45,7 @@ class ConvolutionLayer {
   void clear_updated();
   void set_knobs(const Knobs& knobs);
 
-  // Takes the weights' current values into the lists.
+  // Takes over the weights' current values.
   void refresh(const float* values, bool with_data_lists);
 
   // The same for inference: every output channel's weights are multiplied by its scale.

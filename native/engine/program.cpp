@@ -268,7 +268,7 @@ void Program::run_step(int index, Arena& arena, const Arrays& arrays, const Mode
     case Op::convolve: {
       ConvolutionLayer& layer = engine_->convolution(step.layer);
       // A prediction since the forward pass has left weights with its norms folded in.
-      if (step.again) layer.refresh(arrays.values + engine_->offset(step.layer), false);
+      if (step.again && !layer.uses_winograd()) layer.refresh(arrays.values + engine_->offset(step.layer), false);
       layer.forward(kernels, data(step.a), data(step.out), batch_,
                     {step.norm_a < 0 ? nullptr : folded_bias_[index].data(), data(step.b), step.relu},
                     engine_->scratch(), threads);

@@ -1,17 +1,19 @@
 #include "winograd.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace sparcl {
 namespace {
 
-constexpr int frequencies = 16;
+constexpr int frequencies = winograd_frequencies;
 constexpr int64_t line = 16;  // floats of a cache line
 
-// Tiles of a convolution: so few that their transformed maps stay in the caches, yet whole blocks of registers.
+// Tiles of a convolution: whole blocks of registers, and so few that with 64 channels their transformed maps stay in a
+// cache of half a megabyte. With more channels a larger cache serves: each number is used more often there.
 constexpr int convolved_together = 12;
 // Floats of the transformed maps of a weight gradient: its sums over lanes are rarer the more tiles there are.
-constexpr int64_t gradient_scratch = int64_t{1} << 21;
+constexpr int64_t gradient_maps = int64_t{1} << 21;
 
 constexpr int64_t groups_of(int64_t size, int64_t all) { return (all + size - 1) / size; }
 constexpr int64_t round_up(int64_t number, int64_t unit) { return groups_of(unit, number) * unit; }
@@ -48,12 +50,11 @@ WinogradWeight::WinogradWeight(const ConvolutionShape& shape, const StoredOrder&
       order_(order),
       lanes_(lanes),
       row_(round_up(shape.inputs, line) + line),
-      frequency_(shape.outputs * row_ + line),
-      weights_(static_cast<size_t>(frequencies * frequency_)) {}
+      frequency_(shape.outputs * row_ + line) {}
 
 // G w Gt, with G = {{1, 0, 0}, {1/2, 1/2, 1/2}, {1/2, -1/2, 1/2}, {0, 0, 1}}.
 void WinogradWeight::refresh(const float* values) {
-  scale_.clear();
+  weights_.resize(static_cast<size_t>(frequencies * frequency_));
   for (int output = 0; output < shape_.outputs; ++output) {
     const float* from = values + output * order_.output;
     float* to = weights_.data() + output * row_;
@@ -78,6 +79,10 @@ void WinogradWeight::refresh(const float* values) {
   }
 }
 
+void WinogradWeight::check_given() const {
+  if (weights_.empty()) throw std::invalid_argument("weights have changed since the forward pass");
+}
+
 int WinogradWeight::tiles(Batch batch) const {
   return batch.blocks * ((shape_.out.height + 1) / 2) * ((shape_.out.width + 1) / 2);
 }
@@ -85,11 +90,12 @@ int WinogradWeight::tiles(Batch batch) const {
 void WinogradWeight::convolve(const KernelTable& kernels, const float* from, float* to, bool exchanged, Batch batch,
                               bool accumulate, const Epilogue& epilogue, std::vector<float>& scratch,
                               int threads) const {
+  check_given();
   const int all = tiles(batch);
+  threads = std::min(threads, all);
   const int64_t items = round_up(groups_of(convolved_together, all), threads);
   const int together = static_cast<int>(groups_of(items, all));  // all groups of about the same size
-  const int64_t a_thread = frequencies * (winograd_frequency(shape_.inputs, together, lanes_) +
-                                          winograd_frequency(shape_.outputs, together, lanes_));
+  const int64_t a_thread = winograd_scratch(shape_.inputs, shape_.outputs, together, lanes_);
   const WinogradConvolution job{.x = from,
                                 .y = to,
                                 .x_extent = exchanged ? shape_.out : shape_.in,
@@ -100,7 +106,7 @@ void WinogradWeight::convolve(const KernelTable& kernels, const float* from, flo
                                 .weight_frequency = frequency_,
                                 .exchanged = exchanged,
                                 .accumulate = accumulate,
-                                .scale = scale_.empty() ? nullptr : scale_.data(),
+                                .scale = scale_.data(),
                                 .epilogue = epilogue,
                                 .scratch = lines(scratch, a_thread * threads),
                                 .together = together};
@@ -109,12 +115,12 @@ void WinogradWeight::convolve(const KernelTable& kernels, const float* from, flo
 
 void WinogradWeight::gradient(const KernelTable& kernels, const float* x, const float* dy, float* gradients,
                               Batch batch, std::vector<float>& scratch, int threads) const {
+  check_given();
   const int all = tiles(batch);
-  const int64_t fitting = gradient_scratch / (int64_t{frequencies} * (shape_.inputs + shape_.outputs) * lanes_);
+  const int64_t fitting = gradient_maps / (int64_t{frequencies} * (shape_.inputs + shape_.outputs) * lanes_);
   const int64_t groups = groups_of(std::clamp<int64_t>(fitting, 1, most_winograd_tiles), all);
   const int together = static_cast<int>(groups_of(groups, all));
-  const int64_t maps = frequencies * (winograd_frequency(shape_.inputs, together, lanes_) +
-                                      winograd_frequency(shape_.outputs, together, lanes_));
+  const int64_t maps = winograd_scratch(shape_.inputs, shape_.outputs, together, lanes_);
   float* memory = lines(scratch, maps + frequencies * frequency_);
   const WinogradGradient job{.x = x,
                              .dy = dy,

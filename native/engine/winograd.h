@@ -28,7 +28,7 @@ class WinogradWeight {
   WinogradWeight(const ConvolutionShape& shape, const StoredOrder& order, int lanes);
 
   void refresh(const float* values);
-  void set_scale(const std::vector<float>& scale) { scale_ = scale; }  // of each output, with an epilogue's bias
+  void set_scale(const std::vector<float>& scale) { scale_ = scale; }  // of each output, for epilogues with a bias
 
   // y (+)= w * x, or with `exchanged` dx (+)= the data gradient of dy.
   void convolve(const KernelTable& kernels, const float* from, float* to, bool exchanged, Batch batch, bool accumulate,
@@ -37,6 +37,7 @@ class WinogradWeight {
                 std::vector<float>& scratch, int threads) const;
 
  private:
+  void check_given() const;
   int tiles(Batch batch) const;
   void add_gradient(const float* sums, float* gradients, int output) const;
 
@@ -44,7 +45,7 @@ class WinogradWeight {
   StoredOrder order_;
   int lanes_;
   int64_t row_, frequency_;     // from an output to the next, and from a frequency to the next
-  std::vector<float> weights_;  // [16][outputs][inputs]
+  std::vector<float> weights_;  // [16][outputs][inputs]; empty: never given
   std::vector<float> scale_;
 };
 

@@ -130,9 +130,9 @@ struct WinogradConvolution {
   int64_t weight_row, weight_frequency;  // from an output to the next, and from a frequency to the next, in floats
   bool exchanged;                        // a data gradient: x has the weight's outputs, y its inputs
   bool accumulate;
-  const float* scale;  // [outputs], with an epilogue's bias
+  const float* scale;  // [outputs], only with an epilogue's bias
   Epilogue epilogue;
-  float* scratch;    // for each thread, 16 times the `winograd_frequency` of x's channels and of y's
+  float* scratch;    // `winograd_scratch` for each thread
   int32_t together;  // tiles that are computed at once
 };
 
@@ -144,15 +144,20 @@ struct WinogradGradient {
   int32_t blocks;
   float* sums;
   int64_t sums_row, sums_frequency;
-  float* scratch;  // once, of the same size
+  float* scratch;  // `winograd_scratch` once, for all threads
   int32_t together;
 };
 
+constexpr int winograd_frequencies = 16;
 constexpr int most_winograd_tiles = 128;
 // Floats of one frequency of some tiles. One cache line more than that: frequencies must not begin at the same place in
 // the cache.
 static constexpr int64_t winograd_frequency(int channels, int tiles, int lanes) {
   return static_cast<int64_t>(channels) * tiles * lanes + 16;
+}
+// Floats of the transformed inputs and outputs of some tiles.
+static constexpr int64_t winograd_scratch(int inputs, int outputs, int tiles, int lanes) {
+  return winograd_frequencies * (winograd_frequency(inputs, tiles, lanes) + winograd_frequency(outputs, tiles, lanes));
 }
 
 // Batch normalisation (or a bias) of one operand of Combine.

@@ -18,7 +18,7 @@ namespace {
 constexpr int lanes = 16;
 constexpr int accumulators = 16;  // of 32 registers: beyond 16 the tiles only grow, the speed does not
 constexpr int gradient_sums = 8;
-constexpr int dense_columns = 6;  // of a block of sums with 4 rows, beside which a column and a number need room
+constexpr int dense_columns = 6;  // of sums of a product of matrices with 4 rows; a row and a number need room too
 #elif defined(__AVX__)
 constexpr int lanes = 8;
 constexpr int accumulators = 8;  // of 16 registers: a weight and a loaded pixel need room too

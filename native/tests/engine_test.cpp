@@ -178,12 +178,16 @@ void with_every_instruction_set(const std::string& name, Test test) {
 
 // -------------------------------------------------------------------------------------------------------- convolution
 
+// How the numbers of a weight are stored: by position, anyhow, or as dense weights are, [output][tap][input].
+enum class Order { position, shuffled, tap };
+
 struct ConvolutionCase {
   int kernel, stride;
   Size in;
   int outputs, images;
   double density;
   bool in_padded = true, out_padded = true;
+  Order order = coin() ? Order::position : Order::shuffled;
 
   Size out() const { return {outputs, (in.height - 1) / stride + 1, (in.width - 1) / stride + 1}; }
   int64_t weights() const { return static_cast<int64_t>(outputs) * in.channels * kernel * kernel; }
@@ -222,13 +226,12 @@ ConvolutionNumbers convolution_numbers(const ConvolutionCase& c) {
   n.positions = some_of(c.weights(), c.density);
   const int64_t active = static_cast<int64_t>(n.positions.size());
   n.stored = normal(active);
-  const int order = whole(0, c.density == 1.0 ? 2 : 1);
-  if (order > 0) {
+  if (c.order != Order::position) {
     n.places.resize(active);
     std::iota(n.places.begin(), n.places.end(), 0);
   }
-  if (order == 1) std::shuffle(n.places.begin(), n.places.end(), generator);
-  if (order == 2) {  // as dense weights are stored: [output][tap][input]
+  if (c.order == Order::shuffled) std::shuffle(n.places.begin(), n.places.end(), generator);
+  if (c.order == Order::tap) {
     const int window = c.kernel * c.kernel, inputs = c.in.channels;
     for (int32_t i = 0; i < active; ++i)
       n.places[i] = (i / window / inputs * window + i % window) * inputs + i / window % inputs;
@@ -300,6 +303,9 @@ void run_convolution(const KernelTable& kernels, const ConvolutionCase& c, const
   if (knobs != nullptr) layer.set_knobs(*knobs);
   layer.set_active(n.positions.data(), n.places.empty() ? nullptr : n.places.data(),
                    static_cast<int64_t>(n.positions.size()));
+  const bool regular = c.kernel == 3 && c.stride == 1 && c.density == 1.0 && c.order != Order::shuffled;
+  if (layer.uses_winograd() != (regular && c.in.channels >= 8 && c.outputs >= 8))
+    fail("the wrong layers are computed after Winograd");
   layer.refresh(n.stored.data(), true);
   MapMemory x(kernels, in, batch, n.x), dy(kernels, out, batch, n.dy);
   check_around("a packed map", x);
@@ -336,6 +342,8 @@ void run_convolution(const KernelTable& kernels, const ConvolutionCase& c, const
   layer.clear_updated();
   check_gradients("the weight gradient of all weights again", false);
   run_prediction(kernels, c, n, layer, x, out, scratch, threads);
+  layer.data_gradient(kernels, dy.data(), dx.data(), batch, false, scratch, threads);
+  check("the data gradient after a prediction", dx, n.dx);
 }
 
 Knobs random_knobs() {
@@ -393,26 +401,22 @@ void test_convolutions() {
 }
 
 // Dense weights that are computed after Winograd: whole and cut tiles, channels that fill no block of registers, more
-// tiles than are taken together, each order of the stored weight.
+// tiles than are taken together, more channels than stay in L1.
 void test_winograd() {
-  for (int i = 0; i < 3; ++i) {
-    test_convolution({3, 1, {8, 4, 4}, 9, 19, 1.0, false, false});
-    test_convolution({3, 1, {9, 4, 4}, 8, 2, 1.0, i == 0, i == 1});
-    test_convolution({3, 1, {8, 1, 1}, 8, 3, 1.0});
-    test_convolution({3, 1, {11, 2, 17}, 13, 5, 1.0});
-    test_convolution({3, 1, {8, 32, 32}, 8, 9, 1.0});
-    test_convolution({3, 1, {whole(8, 24), whole(1, 13), whole(1, 13)}, whole(8, 24), whole(1, 20), 1.0});
+  for (Order order : {Order::position, Order::tap}) {
+    test_convolution({3, 1, {8, 4, 4}, 9, 19, 1.0, false, false, order});
+    test_convolution({3, 1, {9, 4, 4}, 8, 2, 1.0, false, true, order});
+    test_convolution({3, 1, {9, 4, 4}, 8, 2, 1.0, true, false, order});
+    test_convolution({3, 1, {8, 1, 1}, 8, 3, 1.0, true, true, order});
+    test_convolution({3, 1, {11, 2, 17}, 13, 5, 1.0, true, true, order});
+    test_convolution({3, 1, {8, 32, 32}, 8, 9, 1.0, true, true, order});
+    test_convolution({3, 1, {776, 1, 2}, 10, 4, 1.0, true, true, order});
+    for (int i = 0; i < 3; ++i) {
+      const Size in{whole(8, 24), whole(1, 13), whole(1, 13)};
+      test_convolution({3, 1, in, whole(8, 24), whole(1, 20), 1.0, true, true, order});
+    }
   }
-  test_convolution({3, 1, {264, 3, 2}, 10, 4, 1.0});  // more channels than stay in L1
-  const Extent extent{8, 4, 4, 5, 20};
-  ConvolutionLayer layer({8, 8, 3, 1, extent, extent, true, true}, 16, 16);
-  std::vector<int32_t> all(layer.shape().weights());
-  std::iota(all.begin(), all.end(), 0);
-  now = "winograd";
-  layer.set_active(all.data(), nullptr, static_cast<int64_t>(all.size()));
-  if (!layer.uses_winograd()) fail("a dense weight is not computed after Winograd");
-  layer.set_active(all.data(), nullptr, static_cast<int64_t>(all.size()) - 1);
-  if (layer.uses_winograd()) fail("a sparse weight is computed after Winograd");
+  test_convolution({3, 1, {9, 5, 5}, 8, 3, 1.0, true, true, Order::shuffled});
 }
 
 // ------------------------------------------------------------------------------------------------------- combinations

@@ -49,7 +49,8 @@ def test_train_measures_every_combination_and_writes_a_section(tmp_path):
     rows = report["rows"]
     assert [(row["batch"], row["sparsity"]) for row in rows] == [(2, 0.5), (2, 0.9), (4, 0.5), (4, 0.9)]
     for row in rows:
-        assert positive(row["native_ms"], row["dense_ms"], row["dense_bf16_ms"], row["speedup"])
+        assert positive(row["native_ms"], row["dense_ms"], row["speedup"])
+        assert row["dense_bf16_ms"] is None or positive(row["dense_bf16_ms"])  # left out where it takes forever
         assert positive(*row["native_spread"], *row["dense_spread"])
         assert row["dense_variant"] in ("contiguous", "channels_last")
         assert math.isclose(row["speedup"], row["dense_ms"] / row["native_ms"])
@@ -163,6 +164,13 @@ def test_ctrl_c_ends_a_benchmark_quietly():
     finished = sparcl("bench", "train", *TINY, "--tune", "0", "--repeats", "100000000", start=start)
     assert finished.returncode == 130
     assert finished.stderr == ""
+
+
+def test_the_plan_of_a_dense_network_shows_what_is_computed_after_winograd():
+    steps = json.loads(sparcl("inspect", "--plan", "digits/derpp", "--json").stdout)["steps"]
+    how = {(step["op"], step["layer"]): step["how"] for step in steps}
+    assert "Winograd" in how["convolve", "conv4"] and "Winograd" in how["weight_gradient", "conv4"]
+    assert "tiles" in how["convolve", "conv3"] and "Winograd" not in how["convolve", "conv3"]  # it has stride 2
 
 
 def test_inspect_prints_the_plan():

@@ -87,16 +87,15 @@ def _how(net: NativeNetwork, step: PlanStep) -> str:
 
 def _knobs(net: NativeNetwork, step: PlanStep) -> str:
     layer = net.convolutions[step.layer]
-    forward, data, gradient = net.engine.knobs(layer)
-    shape = {"convolve": forward, "data_gradient": data, "weight_gradient": gradient}[step.op][0]
-    channels = (data if step.op == "data_gradient" else forward)[1]
     if net.engine.uses_winograd(layer):
         text = "dense, Winograd's tiles 2x2"
-    elif step.op == "weight_gradient":
-        shared = "batch" if gradient[1] else "outputs"
-        text = f"tiles {TILE_SHAPES[shape]}, blocks of {channels} channels, threads share the {shared}"
     else:
+        forward, data, gradient = net.engine.knobs(layer)
+        shape = {"convolve": forward, "data_gradient": data, "weight_gradient": gradient}[step.op][0]
+        channels = (data if step.op == "data_gradient" else forward)[1]
         text = f"tiles {TILE_SHAPES[shape]}, blocks of {channels} channels"
+        if step.op == "weight_gradient":
+            text += f", threads share the {'batch' if gradient[1] else 'outputs'}"
     if step.accumulate:
         text += ", adds"
     folded = _combination(step, "y") if step.op == "convolve" else "y"  # in inference, what follows is folded in

@@ -18,7 +18,7 @@ from sparcl.graph import Graph, ParameterSpec
 from sparcl.network.parameters import Index, Parameters
 from sparcl.network.protocol import BATCH_NORM_MOMENTUM, Features, Images, Logits
 
-SMALLEST_PART = 16  # images that are predicted at once, if there are so many: below, taking over the weights costs more
+SMALLEST_PART = 16  # images that are predicted at once, if there are so many: threads need enough to share
 
 
 @dataclass(eq=False)
@@ -115,16 +115,15 @@ class NativeNetwork:
 
     def _infer(self, program_for: Callable[[int], CompiledPlan], images: Images) -> NDArray[Any]:
         """Every image by itself, so a few at a time: their maps stay in the caches, and take little memory."""
-        together = min(len(images), max(SMALLEST_PART, self._lanes * _engine.threads()))
-        whole = len(images) // max(together, 1) * together
+        together = max(SMALLEST_PART, self._lanes * _engine.threads())
+        whole = len(images) // together * together
         outputs = []
         for part, size in ((images[:whole], together), (images[whole:], len(images) - whole)):
-            if size == 0 and outputs:
-                continue
-            program = program_for(size)
-            arena = self.take(program.plan.arena)
-            outputs.append(self._run(program, arena, part, train=False, momentum=0.0))
-            self.give_back(arena)
+            if len(part) or not len(images):  # no images at all are refused below
+                program = program_for(size)
+                arena = self.take(program.plan.arena)
+                outputs.append(self._run(program, arena, part, train=False, momentum=0.0))
+                self.give_back(arena)
         return outputs[0] if len(outputs) == 1 else np.concatenate(outputs)
 
     def _run(
