@@ -11,18 +11,16 @@ import argparse
 import itertools
 import statistics
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from sparcl.data import Augmentation, Samples, Stream, Task
-from sparcl.learning.run_directory import MetricsLog, RunDirectory
+from sparcl.data import Augmentation, Samples, Task
+from sparcl.graph import build_model
+from sparcl.learning.loop import Loop
 from sparcl.learning.settings import resolve
-from sparcl.learning.trainer import Trainer
 
 CLASSES, IMAGES, BATCH, BUFFER = 10, 4096, 32, 500
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2615)
@@ -101,32 +99,22 @@ class ByHand:
                 self.buffer_labels[slot], self.buffer_logits[slot] = labels[sample], logits[sample].detach()
 
 
-class Silent:
-    def started(self, *_: object) -> None: ...
-    def stepped(self, *_: object) -> None: ...
-    def evaluated(self, *_: object) -> None: ...
-    def noted(self, *_: object) -> None: ...
-
-
-def our_trainer(width: int, images: np.ndarray, labels: np.ndarray, directory: Path) -> tuple[Trainer, Task]:
+def our_loop(width: int, images: np.ndarray, labels: np.ndarray) -> tuple[Loop, Task]:
     samples = Samples(images, np.arange(IMAGES), labels)
     task = Task(0, range(CLASSES), samples, samples, None)
-    names = tuple(str(label) for label in range(CLASSES))
-    stream = Stream("synthetic", names, (3, 32, 32), (task,), Augmentation(4, True, MEAN, STD))
     settings = resolve(
         {
             "dataset": "cifar10",
             "method": "derpp",
             "width": width,
             "buffer_size": BUFFER,
-            "checkpoint": {"minutes": 1e6},
             "backend": "torch",  # as by hand: what differs is the loop
         }
     )
-    trainer = Trainer(settings, stream, RunDirectory(directory), Silent())
-    trainer.log = MetricsLog(directory / "metrics.jsonl")
-    trainer.method.begin_task(task)
-    return trainer, task
+    graph = build_model(settings.model, (3, 32, 32), CLASSES, width)
+    loop = Loop(settings, graph, Augmentation(4, True, MEAN, STD), (task,))
+    loop.method.begin_task(task)
+    return loop, task
 
 
 def measure(width: int, repeats: int) -> None:
@@ -134,17 +122,16 @@ def measure(width: int, repeats: int) -> None:
     images = generator.integers(0, 256, (IMAGES, 3, 32, 32), np.uint8)
     labels = generator.integers(0, CLASSES, IMAGES)
     by_hand = ByHand(width, images, labels)
-    with TemporaryDirectory() as directory:
-        trainer, task = our_trainer(width, images, labels, Path(directory))
-        seconds: dict[str, list[float]] = {"by hand": [], "sparcl": []}
-        for repeat in range(repeats + 3):
-            if trainer.position.step == trainer.batches(IMAGES):
-                trainer.position.step = 0  # the epoch begins again
-            for name, step in (("by hand", by_hand.step), ("sparcl", lambda: trainer.train_step(task))):
-                start = time.perf_counter()
-                step()
-                if repeat >= 3:  # the first ones warm up
-                    seconds[name].append(time.perf_counter() - start)
+    loop, task = our_loop(width, images, labels)
+    seconds: dict[str, list[float]] = {"by hand": [], "sparcl": []}
+    for repeat in range(repeats + 3):
+        if loop.position.step == loop.batches(IMAGES):
+            loop.position.step = 0  # the epoch begins again
+        for name, step in (("by hand", by_hand.step), ("sparcl", lambda: loop.train_step(task))):
+            start = time.perf_counter()
+            step()
+            if repeat >= 3:  # the first ones warm up
+                seconds[name].append(time.perf_counter() - start)
     ours, theirs = statistics.median(seconds["sparcl"]), statistics.median(seconds["by hand"])
     spread = {name: np.quantile(values, [0.25, 0.75]) * 1e3 for name, values in seconds.items()}
     for name, (low, high) in spread.items():

@@ -3,21 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from sparcl.bench.memory_ours import Silent
 from sparcl.bench.timing import Progress, Step, interleaved
 from sparcl.bench.versus import Protocol, measure
 from sparcl.bench.workload import Workload
 from sparcl.data import load_stream
 from sparcl.experiments.experiment import Experiment, Group
 from sparcl.experiments.outcome import Cells, Value
+from sparcl.graph import build_model
 from sparcl.learning import settings
+from sparcl.learning.loop import Loop
 from sparcl.learning.planned_stream import stream_without_pictures
-from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings
-from sparcl.learning.trainer import Trainer
 from sparcl.sparsity import Moment
 
 ROUNDS = 7
@@ -38,29 +35,29 @@ def training_speeds(
         note("PyTorch is not installed: the dense training is that of our engine.")
     for group in groups:
         chosen = {row.label: cells[row.label, group.dataset][0].settings for row in experiment.rows}
-        with TemporaryDirectory() as scratch:
-            steps = {label: _training_step(one, threads, Path(scratch)) for label, one in chosen.items()}
-            times = interleaved(steps, ROUNDS, progress, f"training steps, {group.dataset}")
+        steps = {label: _training_step(one, threads) for label, one in chosen.items()}
+        times = interleaved(steps, ROUNDS, progress, f"training steps, {group.dataset}")
         first = times[experiment.rows[0].label].median_ms
         found |= {(label, group.dataset): Value(first / times[label].median_ms) for label in chosen}
     return found
 
 
-def _training_step(chosen: Settings, threads: int, scratch: Path) -> Step:
+def _training_step(chosen: Settings, threads: int) -> Step:
     """A step of the run's first task, as the loop does it."""
     stream = load_stream(chosen.dataset, order_seed=chosen.seed, **vars(chosen.data))
     own = replace(chosen, threads=threads, tuning_seconds=0.0)
     if not chosen.sparsity and find_spec("torch") is not None:
         own = replace(own, backend="torch")  # what is gained is gained over PyTorch
-    trainer, task = Trainer(own, stream, RunDirectory(scratch), Silent()), stream.tasks[0]
-    trainer.sparsifier.begin_run()
-    trainer.method.begin_task(task)
-    trainer.sparsifier.begin_task(Moment(0, 0, 0, 0, own.epochs), task)
+    graph = build_model(own.model, stream.image_shape, stream.classes, own.width)
+    loop, task = Loop(own, graph, stream.augmentation, stream.tasks), stream.tasks[0]
+    loop.sparsifier.begin_run()
+    loop.method.begin_task(task)
+    loop.sparsifier.begin_task(Moment(0, 0, 0, 0, own.epochs), task)
 
     def step() -> None:
-        if trainer.position.step and trainer.position.step == trainer.batches(len(trainer.order)):
-            trainer.position.step = 0  # the epoch begins again: what is done between epochs is no step
-        trainer.train_step(task)
+        if loop.position.step and loop.position.step == loop.batches(len(loop.order)):
+            loop.position.step = 0  # the epoch begins again: what is done between epochs is no step
+        loop.train_step(task)
 
     return step
 
