@@ -2,6 +2,7 @@
 // engine/.
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,26 @@ using ExtentTuple = std::tuple<int, int, int, int, int>;  // channels, height, w
 
 Extent extent_of(const ExtentTuple& t) {
   return {std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t), std::get<4>(t)};
+}
+
+// Python threads that share an engine take turns. They wait without Python's lock, for whoever has the engine needs it.
+class Turn {
+ public:
+  explicit Turn(Engine& engine) : lock_(engine.mutex(), std::defer_lock) {
+    nb::gil_scoped_release release;
+    lock_.lock();
+  }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+template <class Result, class... Given>
+auto in_turn(Result (Engine::*method)(Given...)) {
+  return [method](Engine& self, Given... given) {
+    const Turn turn(self);
+    return (self.*method)(given...);
+  };
 }
 
 Op op_of(const std::string& name) {
@@ -67,6 +88,7 @@ constexpr float epsilon = 1e-5f;
 void forward(Program& program, Arena& arena, Array<const float, 4> images, Array<float, 2> logits,
              Array<const float, 1> values, FloatArray gradients, FloatArray statistics, bool training, float momentum,
              int threads) {
+  const Turn turn(program.engine());
   Arrays arrays = arrays_of(program, values, gradients, statistics);
   check_arena(program, arena);
   const Extent in = program.input(), out = program.output();
@@ -90,6 +112,7 @@ void forward(Program& program, Arena& arena, Array<const float, 4> images, Array
 
 void backward(Program& program, Arena& arena, Array<const float, 2> d_logits, Array<const float, 1> values,
               FloatArray gradients, FloatArray statistics, bool training, const DenseGradients& dense, int threads) {
+  const Turn turn(program.engine());
   Arrays arrays = arrays_of(program, values, gradients, statistics);
   check_arena(program, arena);
   require(static_cast<int>(d_logits.shape(0)) == program.spec().images &&
@@ -110,6 +133,7 @@ void backward(Program& program, Arena& arena, Array<const float, 2> d_logits, Ar
 // Runs the steps of one kind over and over, for benchmarks and the tuner: their inputs are whatever the arena holds.
 void run_steps(Program& program, Arena& arena, const std::vector<int>& steps, Array<const float, 1> values,
                FloatArray gradients, FloatArray statistics, int threads) {
+  const Turn turn(program.engine());
   const Arrays arrays = arrays_of(program, values, gradients, statistics);
   check_arena(program, arena);
   require(threads >= 1, "at least one thread is needed");
@@ -131,31 +155,38 @@ void bind_engine(nb::module_& module) {
       .def(
           "add_convolution",
           [](Engine& self, int kernel, int stride, const ExtentTuple& in, const ExtentTuple& out) {
+            const Turn turn(self);
             const Extent from = extent_of(in), to = extent_of(out);
             return self.add_convolution(
                 {to.channels, from.channels, kernel, stride, from, to, from.row > from.width, to.row > to.width});
           },
           "kernel"_a, "stride"_a, "input"_a, "output"_a)
-      .def("add_norm", &Engine::add_norm, "channels"_a, "normalises"_a)
-      .def("add_linear", &Engine::add_linear, "features"_a, "outputs"_a)
+      .def("add_norm", in_turn(&Engine::add_norm), "channels"_a, "normalises"_a)
+      .def("add_linear", in_turn(&Engine::add_linear), "features"_a, "outputs"_a)
       .def(
-          "set_sizes", [](Engine& self, int64_t values, int64_t statistics) { self.set_sizes({values, statistics}); },
+          "set_sizes",
+          [](Engine& self, int64_t values, int64_t statistics) {
+            const Turn turn(self);
+            self.set_sizes({values, statistics});
+          },
           "values"_a, "statistics"_a)
       .def(
           "bind_convolution",
           [](Engine& self, int layer, int64_t offset, Array<const int32_t, 1> positions,
              std::optional<Array<const int32_t, 1>> places) {
+            const Turn turn(self);
             require(!places || places->shape(0) == positions.shape(0), "positions and places differ in length");
             self.bind_convolution(layer, offset, positions.data(), static_cast<int64_t>(positions.shape(0)),
                                   places ? places->data() : nullptr);
           },
           "layer"_a, "offset"_a, "positions"_a.noconvert(), "places"_a.none() = nb::none())
-      .def("move_convolution", &Engine::move_convolution, "layer"_a, "offset"_a)
-      .def("bind_norm", &Engine::bind_norm, "layer"_a, "weight"_a, "bias"_a, "mean"_a, "variance"_a)
-      .def("bind_linear", &Engine::bind_linear, "layer"_a, "weight"_a, "bias"_a)
+      .def("move_convolution", in_turn(&Engine::move_convolution), "layer"_a, "offset"_a)
+      .def("bind_norm", in_turn(&Engine::bind_norm), "layer"_a, "weight"_a, "bias"_a, "mean"_a, "variance"_a)
+      .def("bind_linear", in_turn(&Engine::bind_linear), "layer"_a, "weight"_a, "bias"_a)
       .def(
           "set_updated",
           [](Engine& self, int layer, std::optional<Array<const int32_t, 1>> chosen) {
+            const Turn turn(self);
             if (chosen) {
               self.set_updated(layer, chosen->data(), static_cast<int64_t>(chosen->shape(0)));
             } else {
@@ -167,6 +198,7 @@ void bind_engine(nb::module_& module) {
           "set_knobs",
           [](Engine& self, int layer, std::pair<int, int> forward, std::pair<int, int> data,
              std::pair<int, bool> gradient) {
+            const Turn turn(self);
             self.set_knobs(
                 layer, {{forward.first, forward.second}, {data.first, data.second}, {gradient.first, gradient.second}});
           },
@@ -174,6 +206,7 @@ void bind_engine(nb::module_& module) {
       .def(
           "knobs",
           [](Engine& self, int layer) {
+            const Turn turn(self);
             require(layer >= 0 && layer < self.convolutions(), "there is no such layer");
             const Knobs k = self.convolution(layer).knobs();
             return std::make_tuple(std::make_pair(k.forward.shape, k.forward.channels),
@@ -184,6 +217,7 @@ void bind_engine(nb::module_& module) {
       .def(
           "uses_winograd",
           [](Engine& self, int layer) {
+            const Turn turn(self);
             require(layer >= 0 && layer < self.convolutions(), "there is no such layer");
             return self.convolution(layer).uses_winograd();
           },
@@ -191,6 +225,7 @@ void bind_engine(nb::module_& module) {
       .def(
           "refresh",
           [](Engine& self, Array<const float, 1> values, bool for_training, int threads) {
+            const Turn turn(self);
             require(self.bound() && static_cast<int64_t>(values.shape(0)) == self.sizes().values && threads >= 1,
                     "the layers are not bound to these parameters");
             nb::gil_scoped_release release;
@@ -220,6 +255,7 @@ void bind_engine(nb::module_& module) {
           "__init__",
           [](Program* self, std::shared_ptr<Engine> engine, int images, int64_t arena, int forward_steps,
              const std::vector<std::pair<int64_t, ExtentTuple>>& maps, const std::vector<Step>& steps) {
+            const Turn turn(*engine);
             ProgramSpec spec{images, arena, forward_steps, {}, steps};
             for (const auto& [offset, extent] : maps) spec.maps.push_back({offset, extent_of(extent)});
             new (self) Program(std::move(engine), std::move(spec));

@@ -1,5 +1,6 @@
 #include "dispatch.h"
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -14,8 +15,8 @@ extern const KernelTable kernels_native_baseline;
 #endif
 
 const KernelTable* const* available_kernels() {
-  static const KernelTable* found[4] = {};
-  if (found[0] == nullptr) {
+  static const std::array<const KernelTable*, 4> all = [] {  // filled once, however many threads ask
+    std::array<const KernelTable*, 4> found{};
     int count = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -26,8 +27,9 @@ const KernelTable* const* available_kernels() {
     found[count++] = &kernels_native_baseline;
 #endif
     if (count == 0) throw std::runtime_error("this processor is older than x86-64-v2, which SparCL needs");
-  }
-  return found;
+    return found;
+  }();
+  return all.data();
 }
 
 static const KernelTable& choose() {

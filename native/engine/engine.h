@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "convolution.h"
@@ -62,6 +63,8 @@ class Engine {
   int linears() const { return static_cast<int>(linears_.size()); }
   // Whether everything has been bound to the flat arrays as they are now.
   bool bound() const;
+  // For whoever lets several threads use it: one at a time.
+  std::mutex& mutex() { return mutex_; }
 
  private:
   void check_range(int64_t offset, int64_t count, int64_t size) const;
@@ -73,6 +76,7 @@ class Engine {
   std::vector<NormLayer> norms_;
   std::vector<LinearLayer> linears_;
   std::vector<float> scratch_;
+  std::mutex mutex_;
 };
 
 }  // namespace sparcl

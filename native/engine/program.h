@@ -1,4 +1,4 @@
-// A compiled network for one batch size: a list of steps over one arena of memory. Running it allocates nothing.
+// A compiled network for one batch size: a list of steps over one arena of memory.
 //
 // The compiler (src/sparcl/compiler) decides what the steps are and where in the arena everything lies; here each step
 // is checked against the arena and the layers once, so that running needs no checks.

@@ -91,6 +91,8 @@ void WinogradWeight::convolve(const KernelTable& kernels, const float* from, flo
                               bool accumulate, const Epilogue& epilogue, std::vector<float>& scratch,
                               int threads) const {
   check_given();
+  if (epilogue.bias != nullptr && scale_.empty())
+    throw std::invalid_argument("weights have changed since the norms were folded in");
   const int all = tiles(batch);
   threads = std::min(threads, all);
   const int64_t items = round_up(groups_of(convolved_together, all), threads);

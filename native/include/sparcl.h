@@ -4,7 +4,7 @@
  *   sparcl_model* model = sparcl_load("shop.sparcl", error);
  *   if (model == NULL) ...                                     error says in one line what is wrong
  *   unsigned char* pixels = malloc(sparcl_image_size(model));
- *   sparcl_prepare(model, rgb, width, height, pixels);         any picture -> what the model takes
+ *   sparcl_prepare(model, rgb, width, height, pixels, error);  any picture -> what the model takes
  *   sparcl_predict_pixels(model, pixels, 1, scores, error);    scores: one number a class, the highest wins
  *   sparcl_free(model);
  *

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "model_error.h"
 
@@ -299,7 +300,10 @@ void FlatPlan::max_pool(const ModelStep& step, const Share& share) const {
         const float* window = x + static_cast<int64_t>(column) * step.kernel;
         float best = *window;
         for (int r = 0; r < step.kernel; ++r)
-          for (int c = 0; c < step.kernel; ++c) best = std::max(best, window[r * in_pitch + c]);
+          for (int c = 0; c < step.kernel; ++c) {
+            const float other = window[r * in_pitch + c];
+            if (other > best || std::isnan(other)) best = other;
+          }
         y[column] = best;
       }
       if (layouts_[step.out].padded) y[width] = 0.0f;

@@ -9,6 +9,14 @@ namespace sparcl {
 namespace {
 
 constexpr int64_t chunk_blocks = 2;  // batches beyond are cut: more memory would not make them faster
+constexpr int64_t largest_batch_maps = int64_t{1} << 29;  // floats; images with larger maps are computed one by one
+
+// Whether the maps of a chunk take a bearable amount of memory, even if all of them lived at once.
+bool fit_in_batches(const ModelSteps& steps, int64_t images) {
+  int64_t floats = 0;
+  for (const MapSize& map : steps.maps) floats += map.channels * map.pixels();
+  return floats <= largest_batch_maps / images;
+}
 
 }  // namespace
 
@@ -26,7 +34,7 @@ void Model::predict(const float* images, int64_t count, float* logits, int threa
   while (count > 0) {
     int64_t now = std::min(count, chunk_blocks * lanes);
     // Vectors that are filled with images to three quarters do more than vectors of one image's pixels.
-    if (4 * now >= 3 * lanes) {
+    if (4 * now >= 3 * lanes && fit_in_batches(steps_, chunk_blocks * lanes)) {
       if (4 * (now % lanes) < 3 * lanes && now > lanes) now = now / lanes * lanes;
       if (batch_ == nullptr) batch_ = std::make_unique<BatchPlan>(kernels_, spec_, steps_);
       batch_->run(images, static_cast<int>(now), logits, threads);

@@ -45,7 +45,7 @@ template <int Vectors, bool Last>
 SPARCL_INLINE void store_flat(const FlatConvolution& job, const vec* sums, int output, int first) {
   float* y = job.y + output * job.y_plane + first;
   const float* residual = job.residual != nullptr ? job.residual + output * job.residual_plane + first : nullptr;
-  const float* mask = reinterpret_cast<const float*>(job.mask) + first;
+  const float* mask = job.mask != nullptr ? reinterpret_cast<const float*>(job.mask) + first : nullptr;
   const int left = job.end - first;
 #pragma GCC unroll 16
   for (int i = 0; i < Vectors; ++i) {
@@ -55,7 +55,7 @@ SPARCL_INLINE void store_flat(const FlatConvolution& job, const vec* sums, int o
     if constexpr (Last) {
       if (residual != nullptr) v += load_some(residual + i * lanes, count);
       if (job.relu) v = relu(v);
-      if (job.mask != nullptr) v = select(reinterpret_cast<ivec>(load_anywhere(mask + i * lanes)), v);
+      if (mask != nullptr) v = select(reinterpret_cast<ivec>(load_anywhere(mask + i * lanes)), v);
     }
     store_some(y + i * lanes, v, count);
   }

@@ -176,7 +176,7 @@ struct Combine {
   const float* a;
   const float* b;  // null: only one operand
   float* out;
-  uint16_t* positive;  // null: no ReLU; else one bit an element, for the backward pass (may be null in inference)
+  uint16_t* positive;  // null: no ReLU; else the signs of each vector, for the backward pass (may be null in inference)
   Norm norm_a, norm_b;
   Extent extent;
   Batch batch;

@@ -5,9 +5,11 @@ maxima of a pooling window) and where a result is mostly rounding errors (the no
 reference watches for both, and torch itself must not be far off in float32; else the numbers are drawn anew.
 """
 
+import math
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -353,6 +355,60 @@ def test_a_prediction_between_the_passes_changes_nothing(width, sparsity):
         found.append(parameters.gradients.flat.copy())
         parameters.gradients.flat[...] = 0.0
     np.testing.assert_array_equal(*found)
+
+
+def test_python_threads_that_share_a_network_wait_for_each_other():
+    network, generator = sparse_network(graph=resnet(width=4))
+    parameters = network.parameters
+    parameters.statistics.flat[...] = generator.uniform(0.5, 2.0, len(parameters.statistics.flat))
+    images, _ = random_batch(network.graph, 4, generator)
+    expected = network.predict(images)
+    done = threading.Event()
+
+    def train() -> None:
+        while not done.is_set():
+            network.forward(images, momentum=0.0)
+
+    other = threading.Thread(target=train)
+    other.start()
+    found = [network.predict(images) for _ in range(300)]
+    done.set()
+    other.join()
+    for logits in found:
+        np.testing.assert_array_equal(logits, expected)
+
+
+def test_norms_that_were_folded_into_other_weights_are_refused():
+    """The program of a prediction, after the weights were taken over for training."""
+    network, generator = sparse_network(graph=resnet(width=8), sparsity=0.5)
+    images, _ = random_batch(network.graph, 2, generator)
+    network.predict(images)
+    program = network.program(2, backward=False)
+    sizes = {name: math.prod(network.parameters.values.specs[name].shape) for name in network.parameters.index}
+    network.parameters.set_index({name: np.arange(size) for name, size in sizes.items()})
+    network.prepare()
+    after_winograd = [
+        number
+        for number, step in enumerate(program.plan.steps)
+        if step.op == "convolve" and network.engine.uses_winograd(network.convolutions[step.layer])
+    ]
+    assert after_winograd
+    arena = _engine.Arena(program.plan.arena)
+    with pytest.raises(ValueError, match="have changed"):
+        program.compiled.run_steps(arena, after_winograd, *network.flat_arrays(), 1)
+
+
+@pytest.mark.parametrize("pixel", range(4))
+def test_what_is_not_a_number_survives_pooling(pixel):
+    build = GraphBuilder((1, 2, 2))
+    pooled = build.max_pool("pool", build.input, 2)
+    graph = build.finish(build.linear("classifier", build.global_average_pool("average", pooled), 2))
+    parameters = Parameters(graph)
+    parameters.initialise(graph, np.random.default_rng(0))
+    images = np.ones((2, 1, 2, 2), np.float32)
+    images[1, 0, pixel // 2, pixel % 2] = np.nan
+    logits = NativeNetwork(graph, parameters).predict(images)
+    assert np.isfinite(logits[0]).all() and np.isnan(logits[1]).all()
 
 
 def test_memory_is_used_again_after_smaller_passes():

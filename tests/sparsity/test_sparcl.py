@@ -45,7 +45,9 @@ def test_each_adjustment_does_what_the_paper_says():
             else:
                 before = to_expanded if kinds[number - 1] == "expand" and number else to_s
                 assert (layer["removed"], layer["grown"]) == (before - to_shrunk, to_s - to_shrunk)
-            assert sum(layer["survivors_by_age"].values()) == layer["active"]
+            ages = layer["survivors_by_age"]
+            assert sum(ages.values()) == layer["active"] and ages.get("0", 0) == layer["grown"]
+            assert max(map(int, ages)) == number + 1  # of what is there from the start
 
 
 def test_what_is_removed_and_grown_again_starts_from_zero():

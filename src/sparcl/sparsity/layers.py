@@ -66,6 +66,8 @@ def _erdos_renyi_kernel(shapes: Mapping[str, tuple[int, ...]], density: float) -
     scores = {name: sum(shape) / sizes[name] for name, shape in shapes.items()}
     dense: set[str] = set()
     while True:
+        if len(dense) == len(shapes):
+            return dict.fromkeys(shapes, 1.0)
         left = density * sum(sizes.values()) - sum(sizes[name] for name in dense)
         factor = left / sum(scores[name] * sizes[name] for name in shapes if name not in dense)
         too_dense = {name for name in shapes if name not in dense and factor * scores[name] > 1.0}

@@ -42,7 +42,7 @@ class TaskAwareMasks:
         self._initial_mask = initial_mask
         self._probe = Probe(site)
         self._generator = site.generators["masks"]
-        self.born: dict[str, NDArray[np.int16]] = {}  # the adjustment at which each active weight was grown
+        self.born: dict[str, NDArray[np.int16]] = {}  # the adjustment at which each active weight was grown; 0: never
         self.adjustments = 0
 
     def begin_run(self) -> None:
@@ -117,8 +117,9 @@ class TaskAwareMasks:
     def _set(self, index: dict[str, Index]) -> None:
         """Change the masks and remember when each weight was grown."""
         for name, positions in index.items():
-            born = np.full(len(positions), self.adjustments, np.int16)
-            if name in self.born:
+            first = name not in self.born
+            born = np.full(len(positions), 0 if first else self.adjustments + 1, np.int16)
+            if not first:
                 stayed, places = find(positions, self._parameters.index[name])
                 born[stayed] = self.born[name][places[stayed]]
             self.born[name] = born
@@ -131,7 +132,7 @@ class TaskAwareMasks:
         after = self._parameters.index
         layers = {}
         for layer in self._layers:
-            ages, counts = np.unique(self.adjustments - 1 - self.born[layer.name], return_counts=True)
+            ages, counts = np.unique(self.adjustments - self.born[layer.name], return_counts=True)
             layers[layer.name] = {
                 "active": len(after[layer.name]),
                 "density": len(after[layer.name]) / layer.size,
