@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ from sparcl.errors import SparclError
 from sparcl.learning.loop import Stopped
 from sparcl.learning.settings import merge, with_changes
 from sparcl.learning.stopping import stopping_on_signals
-from sparcl.wording import counted
+from sparcl.wording import counted, quoted
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="LEARNER", help="The learner's directory.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
@@ -76,10 +75,9 @@ def new(
     changes = learner_settings.split(with_changes({}, change or []))
     learner = Learner.create_from(directory, learner_settings.make(merge(values, changes)))
     network = learner.status()["network"]
-    print(
-        f"{directory} is ready: {network['model']} of width {network['width']}, pictures of {image_size}x{image_size}."
-    )
-    print(f"Teach it: sparcl learn {_quoted(directory)} FOLDER FOLDER ...")
+    side = network["image_size"]
+    print(f"{directory} is ready: {network['model']} of width {network['width']}, pictures of {side}x{side}.")
+    print(f"Teach it: sparcl learn {quoted(directory)} FOLDER FOLDER ...")
 
 
 def learn(
@@ -96,7 +94,7 @@ def learn(
         raise SparclError("--resume goes on with a learn as it was started: give no folders, --minutes or --epochs.")
     if not resume and not folders:
         raise SparclError(
-            f"Say what to learn, for example: sparcl learn {_quoted(directory)} photos/apples photos/pears"
+            f"Say what to learn, for example: sparcl learn {quoted(directory)} photos/apples photos/pears"
         )
     silent = quiet or as_json
     with LearnDisplay(silent) as display, stopping_on_signals(learner) as received:
@@ -187,7 +185,9 @@ def _classes(folders: list[str]) -> dict[str, str | Path]:
     for given in folders:
         name, equals, path = given.partition("=")
         if not equals or Path(given).exists():
-            name, path = Path(given).resolve().name, given
+            name, path = Path(given).name, given  # of a link its own name, not its target's
+            if name in ("", ".."):
+                name = Path(given).resolve().name
         if not path or not Path(path).is_dir():
             raise SparclError(f"{path or given} is not a folder. Give a folder of pictures for each class.")
         classes.setdefault(name, []).append(path)
@@ -198,7 +198,7 @@ def _stopped(learner: Learner, directory: Path) -> str:
     if learner.pending.exists():
         return (
             f"Stopped; nothing is lost. Until it goes on, {directory} is as it was before. "
-            f"Go on with: sparcl learn {_quoted(directory)} --resume"
+            f"Go on with: sparcl learn {quoted(directory)} --resume"
         )
     return f"Stopped before learning began: {directory} is as it was before."
 
@@ -223,7 +223,3 @@ def _show(learned: Learned) -> None:
         console.print(f"On the classes known before: {before.accuracy:.1f}% before, {same:.1f}% now.")
     if len(after.held_out) == 1 and len(entry["new"]) == 1 and before is not None and not before.held_out:
         console.print("One class alone cannot be told from anything: learn another one.")
-
-
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))

@@ -31,11 +31,11 @@ def predict() -> None:
     parser = argparse.ArgumentParser(
         prog="sparcl predict", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", type=Path, metavar="LEARNER", help="the learner's directory, or a model file")
-    parser.add_argument("pictures", type=Path, nargs="+", metavar="PICTURE", help="picture files, or folders of them")
+    parser.add_argument("model", type=_path, metavar="LEARNER", help="the learner's directory, or a model file")
+    parser.add_argument("pictures", type=_path, nargs="+", metavar="PICTURE", help="picture files, or folders of them")
     parser.add_argument("--top", type=int, default=1, metavar="N", help="show the N likeliest classes (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object a picture, a line each")
-    options = parser.parse_args(sys.argv[2:])
+    options = parser.parse_intermixed_args(sys.argv[2:])
     if options.top < 1:
         parser.error("--top must be at least 1")
     failed = False
@@ -55,8 +55,15 @@ def answers(model: Path, pictures: Sequence[Path], top: int, as_json: bool) -> I
     from sparcl.errors import SparclError
 
     predictor = _open(model)
-    files = [file for path in pictures for file in listed_files(path)]
-    if not files:
+    files = []
+    missing = False
+    for path in pictures:
+        try:
+            files += listed_files(path)
+        except SparclError as error:
+            missing = True
+            yield f"sparcl: {error}", True
+    if not files and not missing:
         raise SparclError(f"{', '.join(map(str, pictures))}: there are no pictures.")
     names = [str(tree.location / name) if as_json else tree.where(name) for tree, name in files]
     waiting: list[tuple[str, Any]] = []
@@ -82,6 +89,12 @@ def answers(model: Path, pictures: Sequence[Path], top: int, as_json: bool) -> I
             yield from predicted()
     if waiting:
         yield from predicted()
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("an empty name is no path")
+    return Path(text)
 
 
 def _open(model: Path) -> Any:

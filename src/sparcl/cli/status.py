@@ -7,11 +7,12 @@ from rich.table import Table
 
 from sparcl.cli.display import print_table
 from sparcl.device.judgement import Judgement
+from sparcl.wording import quoted
 
 
 def show_status(found: dict[str, Any]) -> None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    network, buffer = found["network"], found["buffer"]
+    network, buffer, directory = found["network"], found["buffer"], quoted(found["directory"])
     console.print(
         f"network    {network['model']} of width {network['width']}, {network['image_size']}x{network['image_size']} "
         f"pixels, {network['outputs']} outputs, {100 * network['sparsity']:.0f}% sparse "
@@ -28,13 +29,12 @@ def show_status(found: dict[str, Any]) -> None:
         console.print()
         _show_history(found)
     else:
-        console.print(f"Nothing is learned yet. Begin with: sparcl learn {found['directory']} FOLDER FOLDER")
+        console.print(f"Nothing is learned yet. Begin with: sparcl learn {directory} FOLDER FOLDER")
     if found["learning"]:
         console.print("A learn is going on; what it learns is not in these numbers yet.")
     if found["interrupted"]:
         console.print(
-            f"A learn was interrupted. Go on: sparcl learn {found['directory']} --resume; "
-            f"drop it: sparcl undo {found['directory']}"
+            f"A learn was interrupted. Go on: sparcl learn {directory} --resume; drop it: sparcl undo {directory}"
         )
 
 

@@ -94,8 +94,11 @@ class FolderTree(Tree):
         path = self.location / name
         try:
             with open(path, "rb") as file:
-                # Asking for no more than there is matters: Python sets aside as much memory as is asked for.
-                content = file.read(min(os.fstat(file.fileno()).st_size, FILE_LIMIT) + 1)
+                # Asking for no more than there is matters: Python sets aside as much memory as is asked for. Pipes do
+                # not say how much there is.
+                status = os.fstat(file.fileno())
+                there = status.st_size if stat.S_ISREG(status.st_mode) else FILE_LIMIT
+                content = file.read(min(there, FILE_LIMIT) + 1)
         except OSError as error:
             raise SparclError(f"{self.where(name)} could not be read: {error.strerror or error}.") from error
         return _within_limit(content, self.where(name))

@@ -1,5 +1,6 @@
 """From folders, files and arrays of pictures to the pictures of a task: decoded, checked, on the disk."""
 
+import mimetypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from sparcl.data.pictures import centre_square, decoded, safe_decoding
 from sparcl.data.source import Progress
 from sparcl.data.tree import FolderTree, Tree, shown
 from sparcl.errors import SparclError
+from sparcl.wording import quoted
 
 Pictures = str | Path | Sequence[Any] | NDArray[Any]
 """A folder or a file; or many of them; or arrays [height, width], [height, width, 3 or 4], or Pillow images."""
@@ -95,7 +97,7 @@ def _listed(source: Pictures) -> list[Any]:
         return files
     items: list[Any] = []
     for picture in source:
-        items += listed_files(Path(picture)) if isinstance(picture, str | Path) else [picture]
+        items += _listed(picture) if isinstance(picture, str | Path) else [picture]
     return items
 
 
@@ -113,8 +115,13 @@ def _check_class_folder(folder: Path, names: list[str]) -> None:
     if not names:
         raise SparclError(f"{shown(str(folder))} holds no pictures.")
     inside = {name.split("/")[0] for name in names if "/" in name}
-    if len(inside) > 1 and len(inside) == len({name.split("/")[0] for name in names}):
+    # Something else beside them (a list, a licence) does not make folders of classes the folder of one class.
+    if len(inside) > 1 and not any("/" not in name and _named_as_picture(name) for name in names):
         raise SparclError(
             f"{shown(str(folder))} holds folders, not pictures. If each of them is a class, give them one by one: "
-            f"{shown(str(folder))}/*"
+            f"{shown(quoted(folder))}/*"
         )
+
+
+def _named_as_picture(name: str) -> bool:
+    return (mimetypes.guess_type(name, strict=False)[0] or "").startswith("image/")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sparcl.checked import check
 from sparcl.data import Samples
+from sparcl.learning.loop import DivergedError
 from sparcl.methods import Method, ReservoirBuffer
 
 
@@ -52,7 +53,10 @@ def judge(
 
         def answers(batch: NDArray[np.float32]) -> NDArray[np.int64]:
             poll()
-            return np.asarray(method.network.predict(batch)[:, : len(classes)].argmax(axis=1))
+            logits = method.network.predict(batch)[:, : len(classes)]
+            if not np.isfinite(logits).all():
+                raise DivergedError("What the network says is no longer a number: training diverged.")
+            return np.asarray(logits.argmax(axis=1))
 
         return np.asarray(method.compute(answers, samples) == samples.labels)
 

@@ -23,7 +23,7 @@ from sparcl.device import held_out
 from sparcl.device import settings as learner_settings
 from sparcl.device.base import Base
 from sparcl.device.gather import Gathered, Pictures, decode_files, listed_files, prepare_array
-from sparcl.device.model import check_learner, open_predictor
+from sparcl.device.model import MOST_CLASSES, check_learner, open_predictor
 from sparcl.device.pending import Order, PendingDirectory
 from sparcl.device.prediction import Prediction
 from sparcl.device.session import Listener, Session, learn_pending
@@ -32,11 +32,11 @@ from sparcl.device.states import States
 from sparcl.device.status import describe
 from sparcl.device.time_plan import TimePlan
 from sparcl.errors import SparclError
-from sparcl.files import locked, make_directory, write_error
+from sparcl.files import TEMPORARY_SUFFIX, locked, make_directory, write_error
 from sparcl.graph import Graph, build_model
-from sparcl.learning.loop import Stopped
+from sparcl.learning.loop import DivergedError, Stopped, check_batch_sizes
 from sparcl.learning.settings import merge
-from sparcl.wording import counted
+from sparcl.wording import counted, quoted
 
 LONGEST_NAME = 100
 
@@ -79,10 +79,11 @@ class Learner:
         path = Path(directory)
         if (path / learner_settings.FILE).exists():
             raise SparclError(f"{path} already holds a learner. Choose another directory, or remove it first.")
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not _is_free(path):
             raise SparclError(f"{path} exists and is not an empty directory. Choose another one.")
         learner = cls(path, settings)
-        learner.planned_network()  # what cannot work fails before anything is written
+        # What cannot work fails before anything is written.
+        check_batch_sizes(settings.training, learner.planned_network(), settings.capacity(max(settings.classes, 1)))
         try:
             make_directory(path)
             make_directory(learner.states.directory)
@@ -121,17 +122,16 @@ class Learner:
             self._finish_cleaning()
             if self.pending.exists():
                 raise SparclError(
-                    f"{self.directory} has a learn that was interrupted. Go on with it: sparcl learn {self.directory} "
-                    f"--resume; or drop it: sparcl undo {self.directory}"
+                    f"{self.directory} has a learn that was interrupted. Go on with it: "
+                    f"sparcl learn {quoted(self.directory)} --resume; or drop it: sparcl undo {quoted(self.directory)}"
                 )
             self.pending.clear()  # pictures of a learn that was cut off before it began
             try:
-                skipped = self._gather(classes, minutes, epochs, progress, (listener or Silent()).noted)
+                self._gather(classes, minutes, epochs, progress, (listener or Silent()).noted)
             except BaseException:
                 self.pending.clear()
                 raise
-            entry = self._learn_pending(listener or Silent(), clock)
-        return Learned(entry, tuple(skipped))
+            return self._learn_pending(listener or Silent(), clock)
 
     def resume(self, listener: Listener | None = None) -> Learned:
         """Go on with a learn that was interrupted."""
@@ -139,7 +139,7 @@ class Learner:
             self._finish_cleaning()
             if not self.pending.exists():
                 raise SparclError(f"{self.directory} has no interrupted learn: there is nothing to resume.")
-            return Learned(self._learn_pending(listener or Silent(), TimePlan(np.inf)))
+            return self._learn_pending(listener or Silent(), TimePlan(np.inf))
 
     def request_stop(self) -> None:
         """Stop at the next safe moment. May be called from a signal handler or another thread."""
@@ -157,23 +157,32 @@ class Learner:
                 raise SparclError(f"{self.directory} has learned nothing: there is nothing to undo.")
             if numbers[0] > 1 and numbers[0] - 1 not in numbers:
                 raise SparclError(
-                    f"{self.directory} can undo {self.settings.undo_steps} learns, and has done so already."
+                    f"{self.directory} can undo {counted(self.settings.undo_steps, 'learn')}, and has done so already."
                 )
             self.states.remove_newest()
-            return f"Undone: {self.directory} is as it was after learn {numbers[0] - 1}."
+            then = f"after learn {numbers[0] - 1}" if numbers[0] > 1 else "before it had learned anything"
+            return f"Undone: {self.directory} is as it was {then}."
 
-    def _learn_pending(self, listener: Listener, clock: TimePlan) -> dict[str, Any]:
+    def _learn_pending(self, listener: Listener, clock: TimePlan) -> Learned:
         def begun(session: Session) -> None:
             self._session = session
             if self._stop_requested:
                 session.request_stop()
 
         try:
-            return learn_pending(self.settings, self.states, self.pending, listener, clock, begun)
+            skipped = self.pending.order().skipped
+            return Learned(learn_pending(self.settings, self.states, self.pending, listener, clock, begun), skipped)
         except Stopped:
             assert self._session is not None
             self._session.checkpoint()
             raise
+        except DivergedError as error:  # it would diverge again
+            self.pending.clear()
+            slower = self.settings.training.method.options["learning_rate"] / 10
+            raise SparclError(
+                f"{error} {self.directory} is as it was before. What it was made with stays, so make another one, "
+                f"for example with --set method.learning_rate={slower:g}."
+            ) from error
         finally:
             self._session = None
             self._stop_requested = False
@@ -203,13 +212,15 @@ class Learner:
         epochs: int | None,
         progress: Progress | None,
         note: Callable[[str], None],
-    ) -> list[str]:
+    ) -> None:
         """Decode everything and write it down; from then on the learn is pending."""
         base = Base(self.states, self.states.newest())
         new = [_checked_name(name) for name in classes if name not in base.classes]
         names = (*base.classes, *new)
         if not classes:
             raise SparclError("There is nothing to learn: give at least one class.")
+        if len(names) > MOST_CLASSES:
+            raise SparclError(f"{self.directory} would have {len(names):,} classes; {MOST_CLASSES:,} are the most.")
         size = self.settings.pictures.size
         gathered = Gathered({names.index(name): pictures for name, pictures in classes.items()}, size, self._poll)
         checksum = self.pending.write_images(gathered.blocks(progress))
@@ -227,9 +238,9 @@ class Learner:
             raise SparclError(
                 "One picture is too little to learn from: give at least 2, better 20 or more of each class."
             )
-        order = Order(base.number, names, len(new), size, len(labels), checksum, len(gathered.skipped), minutes, epochs)
+        skipped = tuple(gathered.skipped)
+        order = Order(base.number, names, len(new), size, len(labels), checksum, skipped, minutes, epochs)
         self.pending.write(order, labels, held)
-        return gathered.skipped
 
     def _hold_out(self, base: Base, digests: Any, labels: Any) -> Any:
         held = np.zeros(len(labels), bool)
@@ -274,6 +285,14 @@ class Learner:
     def status(self) -> dict[str, Any]:
         """Classes, samples kept, sparsity, sizes, history."""
         return describe(self)
+
+
+def _is_free(path: Path) -> bool:
+    """Whether a directory is empty, but for what a `new` leaves that was cut off by a full disk or a power cut."""
+    half_made = ("states", learner_settings.FILE + TEMPORARY_SUFFIX)
+    return path.is_dir() and all(
+        entry.name in half_made and not (entry.is_dir() and any(entry.iterdir())) for entry in path.iterdir()
+    )
 
 
 def _checked_name(name: Any) -> str:

@@ -18,6 +18,7 @@ from sparcl.errors import SparclError
 from sparcl.graph import MODELS, MOST_WIDTH, Graph, build_model
 from sparcl.network.native import NativeNetwork
 from sparcl.network.restoring import load_network
+from sparcl.wording import quoted
 
 FORMAT = 1
 MOST_CLASSES = 10_000
@@ -94,13 +95,18 @@ class Predictor:
 
 def check_learner(directory: Path) -> None:
     """That there is one, however whole it may be."""
+    if directory.is_file():
+        raise SparclError(f"{directory} is a file, not a learner's directory.")
+    if not directory.exists():
+        raise SparclError(f"{directory} does not exist. A learner is made with: sparcl new {quoted(directory)}")
     if not (directory / "settings.json").is_file():
         raise SparclError(
-            f"{directory} is not a learner: it has no settings.json. Make one with: sparcl new {directory}"
+            f"{directory} is not a learner: it has no settings.json. Make one with: sparcl new {quoted(directory)}"
         )
     if not (directory / "states").is_dir():
         raise SparclError(
-            f"{directory} is a run, not a learner. Export what it learned: sparcl export {directory} model.sparcl"
+            f"{directory} is a run, not a learner. Export what it learned: "
+            f"sparcl export {quoted(directory)} model.sparcl"
         )
 
 
@@ -112,7 +118,7 @@ def open_predictor(directory: Path) -> Predictor:
         number = states.newest()
         if not number:
             raise SparclError(
-                f"{directory} has learned nothing yet. Begin with: sparcl learn {directory} FOLDER FOLDER"
+                f"{directory} has learned nothing yet. Begin with: sparcl learn {quoted(directory)} FOLDER FOLDER"
             )
         try:
             with states.open(number) as sealed:

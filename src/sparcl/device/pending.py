@@ -23,6 +23,7 @@ from sparcl.device.states import State, read_sealed, write_sealed
 from sparcl.errors import SparclError
 from sparcl.files import make_directory, sync, write_error
 from sparcl.learning.checkpoints import KEPT, UNREADABLE, Tensors, newest_first, path_of
+from sparcl.wording import quoted
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Order:
     size: int
     count: int  # of pictures
     checksum: int  # of the pictures
-    skipped: int
+    skipped: tuple[str, ...]  # pictures that could not be read, and why
     minutes: float | None
     epochs: int | None
 
@@ -137,7 +138,7 @@ class PendingDirectory:
         learner = self.directory.parent
         return SparclError(
             f"The learn that was interrupted in {learner} is damaged ({reason}). "
-            f"Drop it with `sparcl undo {learner}`; the learner itself is whole."
+            f"Drop it with `sparcl undo {quoted(learner)}`; the learner itself is whole."
         )
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sparcl.errors import SparclError
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -26,6 +28,8 @@ class Prediction:
 
 def ranked(logits: NDArray[np.float32], classes: Sequence[str], milliseconds: float) -> list[Prediction]:
     """A prediction for each row of logits, all of which together took so long."""
+    if not np.isfinite(logits).all():
+        raise SparclError("What the network says is not a number: it was trained too fast, or is damaged.")
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
     each = milliseconds / len(logits)
     predictions = []

@@ -32,6 +32,7 @@ from sparcl.learning.position import Position
 from sparcl.learning.state import capture_loop, check_place, restore_loop
 from sparcl.methods import ReservoirBuffer
 from sparcl.network.restoring import checked_index
+from sparcl.wording import quoted
 
 HISTORY_KEPT = 1000
 IMPOSSIBLE = (*UNREADABLE, IndexError, OverflowError, AttributeError)
@@ -80,7 +81,7 @@ class Session(Loop):
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise SparclError(
                 f"What is stored in {directory.directory.parent} does not fit together ({reason}). "
-                f"`sparcl undo {directory.directory.parent}` drops the newest of it."
+                f"`sparcl undo {quoted(directory.directory.parent)}` drops the newest of it."
             ) from error
         minutes = pending.order.minutes
         self.time = TimePlan(60 * minutes if minutes else np.inf, used + clock.used)
@@ -208,7 +209,7 @@ class Session(Loop):
                 order.classes[label]: int((task.train.labels == label).sum()) for label in np.unique(task.train.labels)
             },
             "new": list(order.classes[len(order.classes) - order.new :]),
-            "skipped": order.skipped,
+            "skipped": len(order.skipped),
             "epochs": self.epochs,
             "steps": self.position.total_steps - self.base.position.total_steps,
             "seconds": round(self.time.used, 1),
@@ -257,7 +258,7 @@ def learn_pending(
     if pending.order.base != states.newest():
         raise SparclError(
             f"The state from which the interrupted learn in {directory.directory.parent} began is gone. "
-            f"Drop it with `sparcl undo {directory.directory.parent}`."
+            f"Drop it with `sparcl undo {quoted(directory.directory.parent)}`."
         )
     session = Session(settings, Base(states, pending.order.base), pending, directory, listener, clock)
     on_session(session)

@@ -17,6 +17,7 @@ from sparcl.learning.settings import Settings, Values, merge, resolve, validated
 from sparcl.methods import METHODS, Rehearsal
 
 FILE = "settings.json"
+MOST_SAMPLES = 10_000_000  # of a buffer, as in the settings of a run
 SPARSIFIERS = ("none", "sparcl")  # the others plan with the length of the whole stream, which nobody knows here
 
 Mean = Annotated[float, Bounds(gt=-LARGEST_SCALE, lt=LARGEST_SCALE)]
@@ -59,7 +60,7 @@ class LearnerSettings(Checked):
         """Samples that the buffer may hold when the network has so many outputs."""
         if self.buffer_mb is None:
             return self.training.buffer_size
-        return max(2, int(self.buffer_mb * 1e6) // self.sample_bytes(outputs))
+        return max(2, min(int(self.buffer_mb * 1e6) // self.sample_bytes(outputs), MOST_SAMPLES))
 
 
 DEFAULTS: Values = {

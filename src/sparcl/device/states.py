@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sparcl.errors import SparclError
 from sparcl.files import TEMPORARY_SUFFIX, sync, write_error
 from sparcl.learning.checkpoints import UNREADABLE, Tensors, newest_first, path_of, write
+from sparcl.wording import quoted
 
 State = dict[str, Any]
 
@@ -60,6 +61,13 @@ class States:
     @contextlib.contextmanager
     def open(self, number: int) -> Iterator["Sealed"]:
         path = self.path(number)
+        try:
+            with open(path, "rb"):  # safetensors calls everything that it may not open missing
+                pass
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise SparclError(f"{path} could not be read: {error.strerror or error}.") from error
         try:
             with safetensors.safe_open(path, framework="numpy") as file:
                 yield Sealed(file)
@@ -131,7 +139,7 @@ def _seal(content: State) -> int:
 def damaged(path: Path, error: Exception) -> SparclError:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     before = int(path.stem) - 1
-    advice = f"`sparcl undo {path.parent.parent}` goes back to the state before it."
+    advice = f"`sparcl undo {quoted(path.parent.parent)}` goes back to the state before it."
     if before and not path_of(path.parent, before).exists():
         advice = "No older state is kept: the learner must be made anew."
     return SparclError(f"{path} is damaged ({reason}). {advice}")
