@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, get_origin, get_type_hints
 
 from sparcl.checked import Bounds
+from sparcl.errors import SparclError
 
 Share = Annotated[float, Bounds(ge=0, lt=1)]
 Positive = Annotated[float, Bounds(gt=0)]
@@ -16,11 +17,15 @@ AtLeastOne = Annotated[int, Bounds(ge=1)]
 
 def declared_options(owner: type) -> dict[str, tuple[Any, Any]]:
     """Name, type (with its bounds, if annotated) and default of every option."""
-    return {
-        name: (hint, getattr(owner, name))
+    hints = {
+        name: hint
         for name, hint in get_type_hints(owner, include_extras=True).items()
         if get_origin(hint) is not ClassVar and hint is not ClassVar
     }
+    for name in hints:
+        if not hasattr(owner, name):
+            raise SparclError(f"The option {name} of {owner.__name__} has no default. Give it one: {name}: ... = VALUE")
+    return {name: (hint, getattr(owner, name)) for name, hint in hints.items()}
 
 
 def set_options(owner: object, values: Mapping[str, Any]) -> None:

@@ -51,6 +51,16 @@ def test_damaged_runs_get_one_line(run, tmp_path):
     assert "costs.json is damaged" in exported.stderr
 
 
+def test_a_damaged_run_does_not_stop_a_comparison(run, tmp_path):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(run, damaged)
+    (damaged / "costs.json").write_text("{}")
+    both = sparcl("compare", damaged, run)
+    assert both.returncode == 0 and "Left out" in both.stderr and "digits/er" in both.stdout
+    alone = sparcl("compare", damaged)
+    assert alone.returncode == 1 and "no finished run" in alone.stderr
+
+
 def test_metrics_are_printed_or_written(run, tmp_path):
     printed = sparcl("metrics", run).stdout
     assert printed.startswith("step,task,epoch,metric,value\n") and "class_il/task 1" in printed

@@ -36,6 +36,7 @@ def test_dense_and_fixed_masks_are_counted_exactly(preset, tmp_path):
         ("digits/ewc", ["method.fisher_samples=20"]),
         ("digits/derpp", ["drop_last=true"]),
         ("digits/sparcl-er-75", ["sparsifier.preset=official", "sparsifier.stage_epochs=1"]),
+        ("digits/sparcl-er-75", ["batch_size=8", "replay_batch_size=30", "epochs=8", "sparsifier.stage_epochs=4"]),
     ],
 )
 def test_options_that_change_what_is_computed_are_planned_too(preset, changes, tmp_path):

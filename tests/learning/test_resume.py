@@ -19,6 +19,7 @@ from sparcl.data import load_stream
 from sparcl.errors import SparclError
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.trainer import Trainer
+from sparcl.metrics.costs import PHASES
 
 # Runs `sparcl run` in this process, and kills it with SIGKILL (or asks it to stop) at a chosen moment.
 DRIVER = textwrap.dedent(
@@ -119,6 +120,16 @@ def test_every_method_resumes_and_repeats_exactly(tmp_path, uninterrupted, metho
     assert everything_that_must_be_identical(directory) == uninterrupted[method]
 
 
+def test_changes_of_the_mask_within_an_epoch_are_written_down_once(tmp_path):
+    """RigL moves weights in the middle of epochs; what is recorded there must survive a stop right after it."""
+    often = [*SMALL, "--set", "sparsifier.interval=3", "--quiet"]
+    assert sparcl("run", "digits/rigl-er-80", *often, "--out", tmp_path / "whole").returncode == 0
+    run_until("SIGTERM", 5, "run", "digits/rigl-er-80", *often, "--out", tmp_path / "stopped")
+    assert sparcl("run", "--resume", tmp_path / "stopped", "--quiet").returncode == 0
+    whole, stopped = ((tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "stopped"))
+    assert stopped == whole and whole.count('"adjustment"') > 4
+
+
 # Makes every run tune, and tuning choose knobs that nothing else would: tiles of one pixel, blocks of one channel.
 ODD_TUNING = """
 import sparcl.learning.tuning as tuning
@@ -195,6 +206,9 @@ def test_checkpoints_that_cannot_be_used_are_refused_in_one_line(tmp_path):
     "change",
     [
         {"position": {"epoch": 99}},
+        {"position": {"epoch": 99, "step": 0, "presented": 0}},
+        {"position": {"begun": False}},
+        {"position": {"snapshots": [{"other": [1.0]}]}},
         {"position": {"task": 99}},
         {"position": {"task": -1}},
         {"position": {"step": 10**30}},
@@ -208,6 +222,7 @@ def test_checkpoints_that_cannot_be_used_are_refused_in_one_line(tmp_path):
         {"accuracy": {"class_il": {"rows": [[1]], "untrained": [1]}}},
         {"generators": {"order": {"state": 1}}},
         {"flops": {"layers": []}},
+        {"flops": {"flops": {phase: [1] for phase in PHASES}}},
         {"data": "other"},
         {"settings": "other"},
     ],

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sparcl.cli.display import print_table, progress_bar
-from sparcl.cli.run import ChangeOption, ProtocolOption, chosen_settings
+from sparcl.cli.run import ChangeOption, PluginOption, ProtocolOption, chosen_settings
 from sparcl.errors import SparclError
 from sparcl.graph import build_model
 from sparcl.learning.costs import network_cost, paper_network, training_plan
@@ -42,6 +42,7 @@ def cost(
     preset: Annotated[str | None, typer.Argument(help="DATASET/METHOD, a TOML file, or a finished run.")] = None,
     change: ChangeOption = None,
     protocol: ProtocolOption = None,
+    plugin: PluginOption = None,
     layers: Annotated[bool, typer.Option("--layers", help="Print the cost of each layer too.")] = False,
     paper: Annotated[bool, typer.Option("--paper", help="Print every cost of the paper beside ours.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON, complete.")] = False,
@@ -58,7 +59,7 @@ def cost(
     if (Path(preset) / "settings.json").is_file():
         _print_run(RunDirectory.open(Path(preset)), as_json)
         return
-    chosen = chosen_settings(preset, protocol, change, plugin=None)
+    chosen = chosen_settings(preset, protocol, change, plugin)
     with progress_bar() as progress:
         stream = stream_without_pictures(chosen, progress)
     network = network_cost(build_model(chosen.model, stream.image_shape, stream.classes, chosen.width))

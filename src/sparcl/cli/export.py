@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from sparcl.cli.display import progress_bar
+from sparcl.cli.run import PluginOption
 from sparcl.deploy.onnx import write_onnx
 from sparcl.deploy.writer import SUFFIX, Precision, Preprocessing, write_model
 from sparcl.device.model import open_predictor
 from sparcl.errors import SparclError
 from sparcl.learning.learned import Learned, learned_by
+from sparcl.learning.plugins import import_plugins
 from sparcl.learning.run_directory import RunDirectory
 
 HELP = f"""Write what a learner or a run has learned as a model file: small, checked when it is read, ready to predict.
@@ -34,8 +36,10 @@ def export(
         Precision, typer.Option(help="How weights are stored. float32 is exact; int8 has a scale for each output.")
     ] = "float32",
     onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an ONNX file too (or only).")] = None,
+    plugin: PluginOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
+    import_plugins(plugin)
     if out is None and onnx is None:
         raise SparclError(f"Say where to write it, for example: sparcl export {source} model{SUFFIX}")
     if out is not None and out.suffix == ".onnx":
@@ -44,6 +48,8 @@ def export(
         better = out.with_suffix(SUFFIX) if out.name else out / f"model{SUFFIX}"
         raise SparclError(f"{out} does not end with {SUFFIX}, as model files do. Write to: {better}")
     with progress_bar(as_json) as progress:
+        if not source.exists():
+            raise SparclError(f"{source} does not exist. Give the directory of a learner or a run.")
         is_learner = (source / "states").is_dir()
         learned = _of_learner(source) if is_learner else learned_by(RunDirectory.open(source), progress)
     written = {}
@@ -57,8 +63,8 @@ def export(
         print(json.dumps({"files": files, "classes": list(learned.class_names), "dense_bytes": _dense_bytes(learned)}))
         return
     for path, size in written.items():
-        share = _dense_bytes(learned) / size
-        print(f"{path}: {size / 1e6:.2f} MB, {share:.1f} times smaller than the dense network in float32")
+        share = size / _dense_bytes(learned)
+        print(f"{path}: {size / 1e6:.2f} MB, {100 * share:.0f}% of the dense network in float32")
 
 
 export.__doc__ = HELP

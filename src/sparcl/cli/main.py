@@ -23,7 +23,8 @@ def main() -> None:
             try:
                 start()
             finally:
-                sys.stdout.flush()  # here, where a full disk is still noticed
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # here, where a full disk is still noticed
         except SparclError as error:
             fail(str(error))
         except MemoryError:
@@ -41,7 +42,8 @@ def main() -> None:
 
 def _close_output() -> None:
     """So that Python does not try again when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def choose_instruction_set() -> None:

@@ -11,7 +11,7 @@ import typer
 from sparcl.cli import paper_output as output
 from sparcl.cli.bench_options import check_section
 from sparcl.cli.display import progress_bar
-from sparcl.cli.run import ChangeOption
+from sparcl.cli.run import ChangeOption, PluginOption
 from sparcl.cli.trials_options import (
     AddressOption,
     JobsOption,
@@ -32,6 +32,7 @@ from sparcl.experiments.outcome import Value, grid, missing_seeds
 from sparcl.experiments.prepared import EVERYTHING, Prepared, Wish, prepare
 from sparcl.experiments.speed import prediction_times, training_speeds
 from sparcl.experiments.trial import adopt
+from sparcl.learning.plugins import import_plugins
 from sparcl.network.backend import available_cores
 from sparcl.report.comparison import replace_section
 
@@ -61,6 +62,7 @@ def paper(
     dataset: Annotated[list[str] | None, typer.Option(help="Only this data set; may be repeated.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only rows that match, for example '*DER++*'.")] = None,
     change: ChangeOption = None,
+    plugin: PluginOption = None,
     on: OnOption = "local",
     address: AddressOption = None,
     jobs: JobsOption = 0,
@@ -80,6 +82,7 @@ def paper(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON and nothing else.")] = False,
 ) -> None:
+    import_plugins(plugin)
     if (into is None) != (section is None):
         raise SparclError("--into and --section belong together.")
     if into is not None and name == EVERYTHING and not dry_run:
@@ -107,7 +110,8 @@ def paper(
         prepare_data(trials, root, silent, " Or choose another with --dataset, or --protocol smoke.")
     failed: list[str] = []
     if trials:
-        failed = failures(run_all(trials, root, open_pool(on, jobs, threads, address, memory), silent))
+        pool = open_pool(on, jobs, threads, address, memory, plugin or [])
+        failed = failures(run_all(trials, root, pool, silent))
     tables = {}
     for one in prepared:
         notes = output.Notes()

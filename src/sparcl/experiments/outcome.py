@@ -110,7 +110,7 @@ def _column(
     printed = row.paper.get(group.in_paper, {}).get(column)
     if column in ACCURACIES:
         name = ACCURACIES[column]
-        ours = Value.of([measures(run)[name] for run in runs])
+        ours = Value.of([measures(run).get(name) for run in runs])
         return {name: ours, f"{name}, paper": Value.printed(printed)}
     if column in ("speed", "ms"):
         name = "times faster" if column == "speed" else "ms"

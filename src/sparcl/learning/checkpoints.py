@@ -20,7 +20,7 @@ from sparcl.files import TEMPORARY_SUFFIX, atomic_path
 
 KEPT = 2
 Tensors = dict[str, NDArray[Any]]
-UNREADABLE = (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError)
+UNREADABLE = (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 def save(directory: Path, number: int, tensors: Tensors, state: dict[str, Any]) -> None:

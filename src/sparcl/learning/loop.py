@@ -34,6 +34,24 @@ class Stopped(Exception):  # noqa: N818 (not an error: learning was asked to sto
     """Learning was asked to stop; its checkpoint is written."""
 
 
+class DivergedError(SparclError):
+    """The network's numbers have run away; going on, or doing the same again, ends the same way."""
+
+
+def check_batch_sizes(settings: Settings, graph: Graph, replayed: int) -> None:
+    """Batch statistics need more than one number a channel, which a single sample with 1x1 maps does not give.
+
+    `replayed`: samples that the fullest replay batch can have.
+    """
+    smallest = min(settings.batch_size, settings.replay_batch_size, replayed or settings.batch_size)
+    tiny = [node.name for node in graph if node.op == "batch_norm" and node.shape[1:] == (1, 1)]
+    if smallest == 1 and tiny:
+        raise SparclError(
+            f"Batches of one sample cannot be normalised at {tiny[0]}, whose maps have a single pixel. "
+            "Raise batch_size, replay_batch_size and buffer_size to at least 2."
+        )
+
+
 class Loop:
     """`tasks` are those known beforehand: some methods and sparsifiers plan with them."""
 
@@ -70,25 +88,15 @@ class Loop:
         self.sparsifier = SPARSIFIERS[settings.sparsifier.name](site, settings.sparsifier.options)
         self.watcher = CountingWatcher(self.sparsifier, self.network)
         self.method.watcher = self.watcher
-        self._check_batch_sizes(len(tasks))
+        replayed = settings.buffer_size
+        if isinstance(self.method, TaskwiseRehearsal):
+            replayed //= len(tasks)  # what the second task finds in the buffer
+        check_batch_sizes(settings, graph, replayed)
         self.position = Position()
         self.order: NDArray[np.int64] = np.empty(0, np.int64)
         self.clock = PhaseClock()
         self._stop_requested = False
         self._planned: tuple[tuple[int, int, int], list[int]] = ((-1, 0, 0), [0])
-
-    def _check_batch_sizes(self, tasks: int) -> None:
-        """Batch statistics need more than one number a channel, which a single sample with 1x1 maps does not give."""
-        replayed = self.settings.buffer_size
-        if isinstance(self.method, TaskwiseRehearsal):
-            replayed //= tasks  # what the second task finds in the buffer
-        smallest = min(self.settings.batch_size, self.settings.replay_batch_size, replayed or self.settings.batch_size)
-        tiny = [node.name for node in self.network.graph if node.op == "batch_norm" and node.shape[1:] == (1, 1)]
-        if smallest == 1 and tiny:
-            raise SparclError(
-                f"Batches of one sample cannot be normalised at {tiny[0]}, whose maps have a single pixel. "
-                "Raise batch_size, replay_batch_size and buffer_size to at least 2."
-            )
 
     def request_stop(self) -> None:
         """Stop at the next safe moment, with a checkpoint. May be called from a signal handler."""
@@ -155,14 +163,17 @@ class Loop:
         position.loss_sum += self.method.loss
         position.step += 1
         position.total_steps += 1
+        self._log_sparsity()  # now: a checkpoint does not hold what is still to be written down
         self.stepped()
 
     def _end_epoch(self, task: Task) -> None:
         position = self.position
         loss = position.loss_sum / position.step
-        if not np.isfinite(loss):
-            raise SparclError(
-                f"The loss became {loss} in task {position.task + 1}, epoch {position.epoch + 1}: training diverged. "
+        # Losses are those before each update: what the last one did shows in the weights.
+        if not np.isfinite(loss) or not np.isfinite(self.network.parameters.values.flat).all():
+            what = "weights are no longer finite" if np.isfinite(loss) else f"loss became {loss}"
+            raise DivergedError(
+                f"The {what} in task {position.task + 1}, epoch {position.epoch + 1}: training diverged. "
                 "Lower method.learning_rate."
             )
         accuracy = 100 * position.correct / position.presented

@@ -39,7 +39,7 @@ class Position:
     def from_json(content: Any) -> "Position":
         """Checked: raises ValueError for anything a position cannot be."""
         position = check(Position, content)
-        if (position.step > 0) != (position.presented > 0):
+        if (position.step > 0) != (position.presented > 0) or (position.epoch + position.step and not position.begun):
             raise ValueError("the position contradicts itself")
         return position
 

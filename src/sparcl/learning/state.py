@@ -10,6 +10,7 @@ import numpy as np
 
 from sparcl.data import Task
 from sparcl.learning.checkpoints import Tensors
+from sparcl.learning.evaluation import kinds
 from sparcl.learning.position import Position
 from sparcl.learning.settings import fingerprint
 from sparcl.metrics import AccuracyMatrix
@@ -69,10 +70,13 @@ def restore(trainer: "Trainer", tensors: Tensors, state: dict[str, Any]) -> None
     if state["data"] != trainer.stream.fingerprint:
         raise ValueError("the data set has changed since")
     restore_loop(trainer, tensors, state)
-    if trainer.position.task > len(trainer.tasks):
+    position = trainer.position
+    if position.task > len(trainer.tasks) or (position.task == len(trainer.tasks) and position.begun):
         raise ValueError("the position lies outside of the run")
-    if trainer.position.step:
-        check_place(trainer, trainer.tasks[trainer.position.task])
+    if any(snapshot.keys() != set(kinds(trainer.stream)) for snapshot in position.snapshots):
+        raise ValueError("the snapshots are those of another kind of run")
+    if position.begun:
+        check_place(trainer, trainer.tasks[position.task])
     trainer.watcher.counter.restore(state["flops"])
     trainer.accuracy = {
         kind: AccuracyMatrix.from_json(state["accuracy"][kind], len(trainer.stream.tasks)) for kind in trainer.accuracy
@@ -85,11 +89,15 @@ def restore(trainer: "Trainer", tensors: Tensors, state: dict[str, Any]) -> None
 def check_place(loop: "Loop", task: Task) -> None:
     """That the position and the order of samples are possible in this task."""
     position, order = loop.position, loop.order
-    if position.epoch > loop.epochs:
+    if position.epoch > loop.epochs or (position.epoch == loop.epochs and position.step):
         raise ValueError("the position lies outside of the run")
+    if position.epoch == loop.epochs:
+        return
     present = loop.sparsifier.samples(task)
     if len(present) != loop.sparsifier.samples_in_epoch(task, position.epoch):
         raise ValueError("the samples still present are not as many as they should be")
+    if position.step == 0:  # the order is drawn with the first step
+        return
     if order.dtype != np.int64 or not np.array_equal(np.sort(order), present):
         raise ValueError("the order of samples is not one of this task's")
     if position.step > loop.batches(len(order)):

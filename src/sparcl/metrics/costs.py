@@ -130,4 +130,6 @@ class CostCounter:
     def restore(self, state: Mapping[str, Any]) -> None:
         if state["layers"] != [layer.name for layer in self.network.layers] or set(state["flops"]) != set(PHASES):
             raise ValueError("the counted costs are those of another network")
+        if any(len(state["flops"][phase]) != len(self.network.layers) for phase in PHASES):
+            raise ValueError("the counted costs are not those of every layer")
         self.flops = {phase: [int(count) for count in state["flops"][phase]] for phase in PHASES}

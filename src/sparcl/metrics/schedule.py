@@ -6,7 +6,8 @@
     samples n    less less ...       n         less less ...         with data removal
 
 Counting a plan gives the same numbers as counting the passes of the run one by one, but for what depends on the samples
-themselves and is little (SNIP's single measure, the outputs that FDR stores).
+themselves and is little (SNIP's single measure, the outputs that FDR stores), LwF's warm-up, which does not ask the old
+network, and FDR's second update, which does not choose weights anew.
 """
 
 from collections.abc import Iterator
@@ -132,7 +133,9 @@ class Stage:
     def importance_batches(self) -> int:
         """Of each of the terms: the current task, and the buffer if there is one."""
         plan = self.plan
-        passes = self.steps * (plan.current_passes + self.replay_passes)
+        # A replayed batch may be larger or smaller than one of the task's: passes are counted in the latter.
+        current = plan.current_passes * self.epochs * self.presented
+        passes = (current + self.replay_passes * self.steps * plan.replay_batch) // plan.batch
         terms = 2 if self.replay_passes else 1
         return capped_importance_batches(plan.importance_batches, passes, terms) if self.mask_adjusted else 0
 

@@ -53,33 +53,40 @@ def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None)
 
     What is not a finished run is left out, and `note` is told; if nothing is left, that is an error.
     """
-    groups: dict[str, list[tuple[Settings, RunDirectory]]] = {}
+    groups: dict[str, list[_Finished]] = {}
     for path in paths:
         try:
             directory = RunDirectory.open(path)
             settings, result = directory.stored_settings(), directory.result()
+            found = _Finished(settings, path, measures(directory) if result is not None else {})
         except SparclError as error:
             note(f"Left out: {error}")
             continue
-        if result is None:
+        if not found.measured:
             note(f"Left out: {path} is not finished. Continue it with: sparcl run --resume {path}")
             continue
         group = groups.setdefault(run_key(replace(settings, seed=0)), [])
-        same = [other.path for others, other in group if others.seed == settings.seed]
+        same = [other.path for other in group if other.settings.seed == settings.seed]
         if same:
             note(f"Left out: {path} is the same run as {same[0]}, with the same seed.")
             continue
-        group.append((settings, directory))
+        group.append(found)
     if not groups:
         raise SparclError("There is no finished run to compare.")
-    names = distinct_names([group[0][0] for group in groups.values()])
+    names = distinct_names([group[0].settings for group in groups.values()])
     return [_row(name, group) for name, group in zip(names, groups.values(), strict=True)]
 
 
-def _row(name: str, group: list[tuple[Settings, RunDirectory]]) -> Row:
-    measured = [measures(directory) for _, directory in group]
-    by_heading = {heading: [run[heading] for run in measured] for heading in measured[0]}
-    return Row(name, group[0][0], tuple(settings.seed for settings, _ in group), by_heading)
+@dataclass(frozen=True)
+class _Finished:
+    settings: Settings
+    path: Path
+    measured: dict[str, float | None]
+
+
+def _row(name: str, group: Sequence[_Finished]) -> Row:
+    by_heading = {heading: [run.measured[heading] for run in group] for heading in group[0].measured}
+    return Row(name, group[0].settings, tuple(run.settings.seed for run in group), by_heading)
 
 
 def measures(directory: RunDirectory) -> dict[str, float | None]:

@@ -92,7 +92,8 @@ class RunRecord:
 
     @property
     def dense(self) -> bool:
-        return self.settings.sparsity == 0
+        """Trained with all weights and all samples; SparCL may leave samples and gradients out at sparsity 0 too."""
+        return self.settings.sparsifier.name == "none"
 
     @property
     def tasks(self) -> int:

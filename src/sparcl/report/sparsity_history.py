@@ -1,5 +1,6 @@
 """How a run's weights and samples changed, read from its metrics."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -52,12 +53,15 @@ class SparsityHistory:
     def layers(self) -> dict[str, LayerHistory]:
         """Of each sparse layer."""
         found: dict[str, LayerHistory] = {}
+        adjustments: Counter[str] = Counter()
         for adjustment in self.adjustments:
             for name, layer in adjustment.layers.items():
                 total = found.setdefault(name, LayerHistory())
                 total.removed += layer.removed
                 total.grown += layer.grown
                 total.active, total.density = layer.active, layer.density
-                ages = layer.survivors_by_age
-                total.original_share = ages[max(ages)] / layer.active if ages and layer.active else None
+                if layer.survivors_by_age and layer.active:
+                    adjustments[name] += 1
+                    # What was there from the start has lived through all of them.
+                    total.original_share = layer.survivors_by_age.get(adjustments[name], 0) / layer.active
         return found
