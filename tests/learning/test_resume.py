@@ -247,7 +247,6 @@ def test_a_checkpoint_that_was_tampered_with_is_refused_in_one_line(tmp_path, ki
         ("order", np.full(289, 10**9)),
         ("order", np.zeros(289, np.float32)),
         ("method.buffer.seen", np.array([2**62])),
-        ("method.buffer.labels", np.full(30, 99)),
         ("index.conv2.weight", np.array([3, 2, 1])),
         ("parameters.conv1.weight", np.zeros((1, 1, 3, 3), np.float32)),
         ("updated.conv2.weight", np.array([10**6])),
@@ -258,13 +257,29 @@ def test_a_checkpoint_that_was_tampered_with_is_refused_in_one_line(tmp_path, ki
     ids=str,
 )
 def test_arrays_that_were_tampered_with_are_refused_in_one_line(tmp_path, killed_run, name, tensor):
-    directory = shutil.copytree(killed_run, tmp_path / "run")
+    refuses(with_array(killed_run, tmp_path / "run", name, lambda _: tensor))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [("labels", 99, "labels"), ("tasks", 2, "tasks"), ("tasks", -1, "tasks"), ("logits", np.nan, "logits")],
+)
+def test_a_buffer_with_impossible_values_is_refused_in_one_line(tmp_path, killed_run, name, value, told):
+    directory = with_array(
+        killed_run, tmp_path / "run", f"method.buffer.{name}", lambda found: np.full_like(found, value)
+    )
+    refuses(directory, f"the buffer holds .*{told}")
+
+
+def with_array(run, to, name, change):
+    """A copy of a run in whose checkpoints one array is changed."""
+    directory = shutil.copytree(run, to)
     for path in (directory / "checkpoints").iterdir():
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata()
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        save_file({**tensors, name: tensor}, path, metadata=metadata)
-    refuses(directory)
+        save_file({**tensors, name: change(tensors[name])}, path, metadata=metadata)
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -275,10 +290,10 @@ def killed_run(tmp_path_factory):
     return directory
 
 
-def refuses(directory):
+def refuses(directory, reason=""):
     run_directory = RunDirectory.open(directory)
     trainer = Trainer(run_directory.settings(), load_stream("digits", tasks=2), run_directory, Nobody())
-    with pytest.raises(SparclError, match="does not belong to this run") as caught:
+    with pytest.raises(SparclError, match=f"does not belong to this run.*{reason}") as caught:
         trainer.run()
     assert "\n" not in str(caught.value)
 

@@ -82,7 +82,7 @@ def test_a_restored_buffer_goes_on_identically():
     again_generators = Generators(99)
     again_generators.restore(generators.state())
     again = ReservoirBuffer(20, (1, 2, 2), 400, PLAIN, again_generators, keep_logits=False)
-    again.restore({name: array.copy() for name, array in buffer.state().items()})
+    again.restore({name: array.copy() for name, array in buffer.state().items()}, task=0)
     for both in (buffer, again):
         present(both, samples.select(slice(100, 400)), 7)
     np.testing.assert_array_equal(buffer.labels, again.labels)

@@ -73,7 +73,8 @@ class Buffer(ABC):
         filled = slice(len(self))
         return {name: getattr(self, name)[filled] for name in _CONTENTS}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: dict[str, NDArray[Any]], task: int) -> None:
+        """`task`: the last one whose samples can be here."""
         for name in _CONTENTS:
             held = getattr(self, name)
             if state[name].dtype != held.dtype or state[name].shape != (len(self), *held.shape[1:]):
@@ -81,6 +82,10 @@ class Buffer(ABC):
             held[: len(self)] = state[name]
         if (self.labels < 0).any() or (self.labels >= self._classes).any():
             raise ValueError("the buffer holds labels that the stream does not have")
+        if (self.tasks < 0).any() or (self.tasks > task).any():
+            raise ValueError("the buffer holds samples of tasks that have not been learned")
+        if not np.isfinite(self.logits).all():
+            raise ValueError("the buffer holds logits that are not numbers")
 
 
 class ReservoirBuffer(Buffer):
@@ -108,11 +113,11 @@ class ReservoirBuffer(Buffer):
     def state(self) -> dict[str, NDArray[Any]]:
         return super().state() | {"seen": np.array([self.seen])}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: dict[str, NDArray[Any]], task: int) -> None:
         self.seen = int(state["seen"][0])
         if not 0 <= self.seen < 2**53:
             raise ValueError("the buffer has seen an impossible number of samples")
-        super().restore(state)
+        super().restore(state, task)
 
 
 class TaskwiseBuffer(Buffer):
@@ -144,8 +149,8 @@ class TaskwiseBuffer(Buffer):
     def state(self) -> dict[str, NDArray[Any]]:
         return super().state() | {"filled": np.array([self.filled])}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: dict[str, NDArray[Any]], task: int) -> None:
         self.filled = int(state["filled"][0])
         if not 0 <= self.filled <= self.capacity:
             raise ValueError("the buffer holds more than it can")
-        super().restore(state)
+        super().restore(state, task)

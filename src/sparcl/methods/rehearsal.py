@@ -62,7 +62,7 @@ class WithBuffer(Method, Generic[_Buffer]):
         super().restore(state, task)
         self._rest_until_wanted(task)
         prefix = "buffer."
-        self.buffer.restore({key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)})
+        self.buffer.restore({key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}, task)
 
 
 class Rehearsal(WithBuffer[ReservoirBuffer]):
