@@ -1,6 +1,7 @@
 """`sparcl report`, `watch` and `metrics`, run as a user runs them."""
 
 import http.client
+import json
 import shutil
 import signal
 import subprocess
@@ -59,6 +60,19 @@ def test_a_damaged_run_does_not_stop_a_comparison(run, tmp_path):
     assert both.returncode == 0 and "Left out" in both.stderr and "digits/er" in both.stdout
     alone = sparcl("compare", damaged)
     assert alone.returncode == 1 and "no finished run" in alone.stderr
+
+
+def test_seconds_of_different_threads_are_not_averaged(run, tmp_path):
+    def seconds_with(**changes):
+        other = shutil.copytree(run, tmp_path / f"threads{changes['threads']}")
+        settings = json.loads((other / "settings.json").read_text())
+        (other / "settings.json").write_text(json.dumps(settings | {"seed": 1, **changes}))
+        (row,) = json.loads(sparcl("compare", run, other, "--json").stdout)
+        return row["measures"]["seconds"]["mean"]
+
+    own = json.loads((run / "settings.json").read_text())["threads"]
+    assert seconds_with(threads=own) > 0
+    assert seconds_with(threads=own + 1) is None
 
 
 def test_metrics_are_printed_or_written(run, tmp_path):

@@ -86,6 +86,8 @@ class _Finished:
 
 def _row(name: str, group: Sequence[_Finished]) -> Row:
     by_heading = {heading: [run.measured[heading] for run in group] for heading in group[0].measured}
+    if len({run.settings.threads for run in group}) > 1:
+        by_heading["seconds"] = [None] * len(group)  # a mean over different numbers of threads would mean nothing
     return Row(name, group[0].settings, tuple(run.settings.seed for run in group), by_heading)
 
 
