@@ -174,7 +174,7 @@ def _run(plan):
             since_choice = 0
             if task > 0:
                 sparsity = max(0.0, plan.sparsity - plan.growth)
-        stage_passes = 0
+        stage_samples = 0
         for epoch in range(plan.epochs):
             active, updated = SMALL.kept(sparsity), SMALL.kept(sparsity + plan.gradient_sparsity)
             sizes = [min(plan.batch, samples - start) for start in range(0, samples, plan.batch)]
@@ -184,11 +184,12 @@ def _run(plan):
                 refresh = since_choice % plan.gradient_interval == 0
                 for _ in range(plan.current_passes):
                     counter.count_pass(size, active, updated, refresh=refresh)
+                    stage_samples += size
                 in_buffer = steps_done * plan.batch
                 for _ in range(plan.replay_passes):
                     replayed = min(plan.replay_batch, in_buffer)
                     counter.count_pass(replayed, active, updated, replay=True, refresh=refresh)
-                stage_passes += plan.current_passes + plan.replay_passes
+                    stage_samples += replayed
                 steps_done += 1
                 since_choice += 1
             finished = epoch + 1
@@ -198,14 +199,15 @@ def _run(plan):
             last, first_of_later_task = finished == plan.epochs, task > 0 and stage == 1
             if plan.adjusts_mask and (not last or first_of_later_task):
                 terms = 2 if plan.replay_passes else 1
-                for _ in range(capped_importance_batches(plan.importance_batches, stage_passes, terms)):
+                passes = stage_samples // plan.batch
+                for _ in range(capped_importance_batches(plan.importance_batches, passes, terms)):
                     counter.count_importance_pass(min(plan.batch, samples), active)
                     if plan.replay_passes:
                         counter.count_importance_pass(plan.replay_batch, active)
                 sparsity, since_choice = plan.sparsity, 0
             if plan.removal:
                 samples = plan.removal.remaining(task_samples, stage)
-            stage_passes = 0
+            stage_samples = 0
     return counter
 
 

@@ -69,6 +69,8 @@ def restore(trainer: "Trainer", tensors: Tensors, state: dict[str, Any]) -> None
         raise ValueError("settings.json was changed since")
     if state["data"] != trainer.stream.fingerprint:
         raise ValueError("the data set has changed since")
+    if not np.isfinite(tensors.get("method.buffer.logits", 0.0)).all():
+        raise ValueError("the buffer holds logits that are not numbers")
     restore_loop(trainer, tensors, state)
     position = trainer.position
     if position.task > len(trainer.tasks) or (position.task == len(trainer.tasks) and position.begun):

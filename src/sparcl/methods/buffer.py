@@ -84,8 +84,6 @@ class Buffer(ABC):
             raise ValueError("the buffer holds labels that the stream does not have")
         if (self.tasks < 0).any() or (self.tasks > task).any():
             raise ValueError("the buffer holds samples of tasks that have not been learned")
-        if not np.isfinite(self.logits).all():
-            raise ValueError("the buffer holds logits that are not numbers")
 
 
 class ReservoirBuffer(Buffer):

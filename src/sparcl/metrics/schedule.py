@@ -125,6 +125,13 @@ class Stage:
         """Samples in each replayed batch; the buffer is empty at the first step of the run and then fills."""
         return min(self.plan.replay_batch, (self.first_step + step) * self.plan.batch)
 
+    @property
+    def replayed(self) -> int:
+        """Samples in one replayed batch of every step."""
+        plan = self.plan
+        filling = range(min(self.steps, max(0, -(-plan.replay_batch // plan.batch) - self.first_step)))
+        return (self.steps - len(filling)) * plan.replay_batch + sum(map(self.replay_at, filling))
+
     def refresh_steps(self) -> range:
         """The steps that choose the updated weights anew; a changed mask starts the interval again."""
         behind = 0 if self.plan.adjusts_mask else -self.first_step % self.plan.gradient_interval
@@ -135,7 +142,7 @@ class Stage:
         plan = self.plan
         # A replayed batch may be larger or smaller than one of the task's: passes are counted in the latter.
         current = plan.current_passes * self.epochs * self.presented
-        passes = (current + self.replay_passes * self.steps * plan.replay_batch) // plan.batch
+        passes = (current + self.replay_passes * self.replayed) // plan.batch
         terms = 2 if self.replay_passes else 1
         return capped_importance_batches(plan.importance_batches, passes, terms) if self.mask_adjusted else 0
 
@@ -151,13 +158,11 @@ def count_plan(network: NetworkCost, plan: TrainingPlan) -> CostCounter:
         active = network.kept(stage.sparsity)
         updated = network.kept(stage.sparsity + plan.gradient_sparsity)
         refresh_steps = stage.refresh_steps()
-        filling = range(min(stage.steps, max(0, -(-plan.replay_batch // plan.batch) - stage.first_step)))
         current = stage.epochs * stage.presented
-        replayed = (stage.steps - len(filling)) * plan.replay_batch + sum(map(stage.replay_at, filling))
         # The refreshing steps are counted apart from the others: they cost more.
         for replay, passes, samples, sizes in (
             (False, plan.current_passes, current, map(stage.batch_at, refresh_steps)),
-            (True, stage.replay_passes, replayed, map(stage.replay_at, refresh_steps)),
+            (True, stage.replay_passes, stage.replayed, map(stage.replay_at, refresh_steps)),
         ):
             refreshing = sum(sizes)
             counter.count_pass(passes * (samples - refreshing), active, updated, replay=replay)
@@ -167,7 +172,7 @@ def count_plan(network: NetworkCost, plan: TrainingPlan) -> CostCounter:
         if stage.replay_passes:
             counter.count_importance_pass(batches * plan.replay_batch, active)
         if stage.task:
-            seen = plan.current_passes * current + stage.replay_passes * replayed
+            seen = plan.current_passes * current + stage.replay_passes * stage.replayed
             counter.count_extra_pass(plan.old_network_passes * seen, active, backward=False)
     for samples in plan.samples:
         closing = samples if plan.closing_samples is None else min(samples, plan.closing_samples)

@@ -120,7 +120,7 @@ class SparCL(Sparsifier, name="sparcl"):
                 score=self.gradient_score,
                 average=self.gradient_average,
             )
-        self.passes = 0.0  # over batches, since the stage began
+        self.presented = 0  # samples of all passes since the stage began
         self.last_gradients: dict[str, NDArray[Any]] = {}  # of the last step, for the official importance
 
     # Hooks
@@ -130,7 +130,7 @@ class SparCL(Sparsifier, name="sparcl"):
 
     def begin_task(self, moment: Moment, task: Task) -> None:
         self.removal.begin_task(task)
-        self.passes = 0.0
+        self.presented = 0
         if not self.moves:
             return
         if self.schedule == "stage_end":
@@ -143,7 +143,7 @@ class SparCL(Sparsifier, name="sparcl"):
             self.gradient_masks.begin_step()
 
     def after_backward(self, samples: int, replayed: bool) -> None:
-        self.passes += samples / self.site.batch_size
+        self.presented += samples
         if self.gradient_masks is not None:
             self.gradient_masks.after_backward(replayed)
 
@@ -165,7 +165,8 @@ class SparCL(Sparsifier, name="sparcl"):
         if self.moves and self.schedule == "stage_end":
             present = task.train.select(self.removal.samples())
             expanded = stage == 0 and moment.task > 0
-            self._record(self.masks.end_stage(task, present, expanded, last, self.passes))
+            passes = self.presented // self.site.batch_size
+            self._record(self.masks.end_stage(task, present, expanded, last, passes))
         elif self.moves and self._has_grown_officially():
             self._record(self.masks.shrink_back(self._official_importance()))
             self.last_gradients = {}
@@ -175,7 +176,7 @@ class SparCL(Sparsifier, name="sparcl"):
             removed = self.removal.end_stage(stage + 1)
             if removed:
                 self._record({"removed_samples": removed, "samples": len(self.removal.samples())})
-        self.passes = 0.0
+        self.presented = 0
 
     def gradient_counts(self) -> dict[str, int]:
         return self.gradient_masks.counts() if self.gradient_masks is not None else {}
@@ -222,7 +223,7 @@ class SparCL(Sparsifier, name="sparcl"):
             self.records.append(record)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        arrays: dict[str, NDArray[Any]] = {"passes": np.array([self.passes, self.masks.adjustments], np.float64)}
+        arrays: dict[str, NDArray[Any]] = {"counts": np.array([self.presented, self.masks.adjustments])}
         arrays |= {f"born.{name}": born for name, born in self.masks.born.items()}
         arrays |= {f"removal.{name}": array for name, array in self.removal.state().items()}
         arrays |= {f"last_gradient.{name}": array for name, array in self.last_gradients.items()}
@@ -234,8 +235,10 @@ class SparCL(Sparsifier, name="sparcl"):
         def part(prefix: str) -> dict[str, NDArray[Any]]:
             return {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
 
-        self.passes = float(state["passes"][0])
-        self.masks.adjustments = int(state["passes"][1])
+        counts = state["counts"]
+        if counts.dtype != np.int64 or counts.shape != (2,) or (counts < 0).any():
+            raise ValueError("what was counted of the stage makes no sense")
+        self.presented, self.masks.adjustments = counts.tolist()
         self.masks.born = part("born.")
         self.last_gradients = part("last_gradient.")
         for arrays in (self.masks.born, self.last_gradients):

@@ -59,14 +59,12 @@ class TaskAwareMasks:
         """Room for the new task: random unused weights join for the first stage."""
         return self.expand(-self._p_inter)
 
-    def end_stage(
-        self, task: Task, samples: Samples, expanded: bool, last: bool, passes: float
-    ) -> dict[str, Any] | None:
+    def end_stage(self, task: Task, samples: Samples, expanded: bool, last: bool, passes: int) -> dict[str, Any] | None:
         """`expanded`: the stage had room for a new task. `passes`: over batches, in the stage that ends."""
         if not self._layers or (last and not expanded):
             return None
         terms = 2 if self._probe.has_buffer() else 1
-        batches = capped_importance_batches(self._importance_batches, int(passes), terms)
+        batches = capped_importance_batches(self._importance_batches, passes, terms)
         importance = self.importance(task, samples, batches)
         before = dict(self._parameters.index)
         kept = self._shrink(importance, 0.0 if last else self._p_intra)
