@@ -41,7 +41,8 @@ ChangeOption = Annotated[
 ]
 ProtocolOption = Annotated[str | None, typer.Option(help="Protocol of the data set: full, reduced, ...")]
 PluginOption = Annotated[
-    list[Path] | None, typer.Option("--with", metavar="FILE", help="A Python file with your own method or data set.")
+    list[Path] | None,
+    typer.Option("--with", metavar="FILE", help="A Python file with your own method, data set, network or sparsifier."),
 ]
 
 

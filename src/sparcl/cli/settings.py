@@ -1,6 +1,7 @@
 """`sparcl settings`: every setting of a preset, with its value and what it means."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated
 
@@ -10,7 +11,10 @@ from rich.table import Table
 from sparcl.checked import Checked, plain
 from sparcl.cli.display import print_table
 from sparcl.cli.run import ChangeOption, PluginOption, PresetArgument, ProtocolOption, chosen_settings
-from sparcl.learning.settings import MethodSettings
+from sparcl.learning.settings import MethodSettings, SparsifierSettings
+from sparcl.methods import METHODS
+from sparcl.options import option_meanings
+from sparcl.sparsity import SPARSIFIERS
 
 HELP = """Show every setting that `sparcl run PRESET` would use, with its value and meaning. Change one with --set.
 
@@ -45,7 +49,9 @@ def _add_rows(table: Table, section: Checked, prefix: str) -> None:
         if isinstance(value, Checked):
             _add_rows(table, value, f"{prefix}{field.name}.")
         elif isinstance(value, MethodSettings):
+            owners: Mapping[str, type] = SPARSIFIERS if isinstance(value, SparsifierSettings) else METHODS
+            meanings = {"name": f"which {field.name}"} | option_meanings(owners[value.name])
             for name, option in value.to_plain().items():
-                table.add_row(f"{prefix}{field.name}.{name}", str(option), "")
+                table.add_row(f"{prefix}{field.name}.{name}", str(option), meanings.get(name, ""))
         else:
             table.add_row(f"{prefix}{field.name}", str(value), field.metadata.get("meaning", ""))

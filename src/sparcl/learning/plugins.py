@@ -1,4 +1,4 @@
-"""Methods and data sets of the user's own, from Python files that he names."""
+"""Methods, data sets, networks and sparsifiers of the user's own, from Python files that he names."""
 
 import importlib.util
 import sys
@@ -9,7 +9,7 @@ from sparcl.errors import SparclError
 
 
 def import_plugins(paths: Sequence[Path] | None) -> None:
-    """Run the Python files that the user names, so that the methods and data sets in them are registered."""
+    """Run the Python files that the user names, so that what is in them is registered."""
     for path in paths or []:
         name = f"sparcl_plugin_{path.stem}"  # a name of its own: json.py must not become the module json
         spec = importlib.util.spec_from_file_location(name, path)

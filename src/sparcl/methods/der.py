@@ -1,6 +1,6 @@
 """Dark Experience Replay (Buzzega et al., 2020)."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from sparcl.methods.batch import Batch
 from sparcl.methods.losses import logit_mse
@@ -12,7 +12,7 @@ from sparcl.options import NotNegative
 class DarkExperienceReplay(Rehearsal, name="der"):
     """CE(batch) + alpha * MSE(logits now, logits stored)."""
 
-    alpha: NotNegative = 0.3
+    alpha: Annotated[NotNegative, "weight of matching the stored logits"] = 0.3
 
     reference = "Buzzega et al., 2020"
     keeps_logits: ClassVar[bool] = True

@@ -1,6 +1,6 @@
 """Dark Experience Replay++ (Buzzega et al., 2020)."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -19,9 +19,9 @@ class DarkExperienceReplayPlusPlus(Rehearsal, name="derpp"):
     statistics of one class alone are nothing like those the network meets when it predicts.
     """
 
-    alpha: NotNegative = 0.1
-    beta: NotNegative = 0.5
-    one_pass: bool = False
+    alpha: Annotated[NotNegative, "weight of matching the stored logits"] = 0.1
+    beta: Annotated[NotNegative, "weight of the cross-entropy of replayed samples"] = 0.5
+    one_pass: Annotated[bool, "new and replayed samples go through the network together"] = False
 
     reference = "Buzzega et al., 2020"
     keeps_logits: ClassVar[bool] = True

@@ -1,7 +1,7 @@
 """Elastic Weight Consolidation, online (Kirkpatrick et al., 2017; Schwarz et al., 2018)."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,9 @@ class OnlineEwc(Method, name="ewc"):
     grown again starts without a penalty.
     """
 
-    strength: NotNegative = 10.0
-    gamma: NotNegative = 1.0
-    fisher_samples: AtLeastOne | None = None  # None: all of the task's; fewer are faster, and evenly spread over it
+    strength: Annotated[NotNegative, "weight of the penalty (lambda in the paper)"] = 10.0
+    gamma: Annotated[NotNegative, "how much of the earlier Fisher information stays"] = 1.0
+    fisher_samples: Annotated[AtLeastOne | None, "samples that measure it, spread over the task; None: all"] = None
 
     family = "regularisation"
     reference = "Kirkpatrick et al., 2017; Schwarz et al., 2018"

@@ -1,6 +1,6 @@
 """Function Distance Regularisation (Benjamin et al., 2019)."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from sparcl.data import Task
 from sparcl.methods.batch import Batch
@@ -18,7 +18,7 @@ class FunctionDistance(TaskwiseRehearsal, name="fdr"):
     those of the un-augmented images.
     """
 
-    alpha: NotNegative = 0.3
+    alpha: Annotated[NotNegative, "weight of the distance to the stored outputs"] = 0.3
 
     reference = "Benjamin et al., 2019"
     keeps_logits: ClassVar[bool] = True

@@ -1,7 +1,7 @@
 """Learn-Prune-Share (Wang et al., 2020)."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,8 @@ class LearnPruneShare(Partitioned, name="lps"):
     and retraining are parts of the task's epochs.
     """
 
-    rho: Positive = 0.5  # the fewer steps a task has, the larger it must be
-    iterations: AtLeastOne = 5  # updates of Z and U until the pruning
+    rho: Annotated[Positive, "pull towards the pruned weights; the fewer steps a task has, the larger it must be"] = 0.5
+    iterations: Annotated[AtLeastOne, "updates of the pruned weights and duals until the pruning"] = 5
 
     reference = "Wang et al., 2020"
     tuned = {"cifar10": {0: {"rho": 0.2}}, "tiny_imagenet": {0: {"rho": 0.2}}, "digits": {0: {"rho": 2.0}}}

@@ -1,5 +1,7 @@
 """Learning without Forgetting (Li and Hoiem, 2016)."""
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,9 +23,9 @@ class LearningWithoutForgetting(WithOldNetwork, name="lwf"):
 
     learning_rate: Positive = 0.01
     weight_decay: NotNegative = 5e-4
-    alpha: NotNegative = 1.0
-    temperature: Positive = 2.0
-    warm_up: Share = 0.1
+    alpha: Annotated[NotNegative, "weight of the distillation"] = 1.0
+    temperature: Annotated[Positive, "of the distillation"] = 2.0
+    warm_up: Annotated[Share, "share of a task's steps that train the classifier alone"] = 0.1
 
     family = "regularisation"
     reference = "Li and Hoiem, 2016"

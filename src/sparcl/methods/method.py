@@ -12,7 +12,7 @@ A method is a class with a name, its hyper-parameters as annotated attributes, a
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,9 +71,9 @@ Family = Literal["bound", "regularisation", "rehearsal", "architecture", ""]
 class Method(ABC):
     """Hyper-parameters are the annotated attributes of the class and its bases; the settings give their values."""
 
-    learning_rate: Positive = 0.03
-    weight_decay: NotNegative = 0.0
-    single_head: bool = False
+    learning_rate: Annotated[Positive, "of gradient descent"] = 0.03
+    weight_decay: Annotated[NotNegative, "so many times the weight is added to its gradient"] = 0.0
+    single_head: Annotated[bool, "the loss on a batch knows only the classes of its task"] = False
 
     #: Hyper-parameters found best, by data set and buffer size; the nearest size given is taken.
     tuned: ClassVar[Mapping[str, Mapping[int, Mapping[str, float]]]] = {}

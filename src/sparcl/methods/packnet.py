@@ -1,5 +1,7 @@
 """PackNet (Mallya and Lazebnik, 2018)."""
 
+from typing import Annotated
+
 from sparcl.methods.batch import Batch
 from sparcl.methods.partitioned import Partitioned
 from sparcl.network import Logits
@@ -14,7 +16,7 @@ class PackNet(Partitioned, name="packnet"):
     what is free. The retraining is part of the task's epochs.
     """
 
-    prune_first: Share = 0.5
+    prune_first: Annotated[Share, "share of the weights that the first task gives back"] = 0.5
 
     reference = "Mallya and Lazebnik, 2018"
 

@@ -10,7 +10,7 @@ it is, so there is only Task-IL. Everything is stored dense: on either backend a
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]  # over the flat values
 
 
 class Partitioned(Method):
-    retrain: Share = 0.3  # share of the task's steps after the pruning
+    retrain: Annotated[Share, "share of a task's steps after the pruning"] = 0.3
     single_head: ClassVar[bool] = True  # type: ignore[misc]  # no choice: the task is known
 
     family = "architecture"

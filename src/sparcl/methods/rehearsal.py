@@ -1,7 +1,7 @@
 """Methods that rehearse: a buffer of past samples, and drawing from it."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ _Buffer = TypeVar("_Buffer", bound=Buffer)
 class WithBuffer(Method, Generic[_Buffer]):
     """Gives a method `self.buffer` (false while empty) and `self.replay()`."""
 
-    replay_from_task: AtLeastOne = 1
+    replay_from_task: Annotated[AtLeastOne, "rehearse from this task on (the first is 1)"] = 1
 
     family = "rehearsal"
     replay_passes: ClassVar[int] = 1

@@ -6,8 +6,8 @@
     samples n    less less ...       n         less less ...         with data removal
 
 Counting a plan gives the same numbers as counting the passes of the run one by one, but for what depends on the samples
-themselves and is little (SNIP's single measure, the outputs that FDR stores), LwF's warm-up, which does not ask the old
-network, and FDR's second update, which does not choose weights anew.
+themselves and is little (SNIP's single measure, the outputs that FDR stores), RigL's gradients of all positions, LwF's
+warm-up, which does not ask the old network, and FDR's second update, which does not choose weights anew.
 """
 
 from collections.abc import Iterator

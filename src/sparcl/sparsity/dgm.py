@@ -3,7 +3,7 @@
 Every `interval` steps, and after every change of the active weights, the step's own backward passes run on all active
 weights, and their gradients say which ones matter: CGI = alpha |grad of the current batch| + beta |grad of the replayed
 batches|. A share q of the layer's weights, those of lowest CGI, then gets no gradients until the next refresh. A method
-that puts both batches into one pass (ER) gives one gradient, which is taken as it is.
+that puts both batches into one pass (ER, iCaRL, DER++ with `one_pass`) gives one gradient, which is taken as it is.
 """
 
 from collections.abc import Mapping

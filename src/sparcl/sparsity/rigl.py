@@ -6,7 +6,7 @@ Growth needs the gradient at inactive positions, so the backward passes of such 
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,9 @@ from sparcl.sparsity.sparsifier import Site, Sparsifier
 
 
 class RigL(Sparsifier, name="rigl"):
-    interval: AtLeastOne = 100
-    drop_fraction: Share = 0.3
-    stop: Positive = 0.75
+    interval: Annotated[AtLeastOne, "steps between two changes of the mask"] = 100
+    drop_fraction: Annotated[Share, "share of the active weights that is exchanged at first"] = 0.3
+    stop: Annotated[Positive, "share of the training after which the mask stays"] = 0.75
 
     def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
         super().__init__(site, options)

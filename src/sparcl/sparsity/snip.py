@@ -1,5 +1,7 @@
 """SNIP (Lee et al., 2019): one mask, chosen before training by the saliency |w * gradient|, and never changed."""
 
+from typing import Annotated
+
 import numpy as np
 
 from sparcl.data import Task
@@ -13,7 +15,7 @@ from sparcl.sparsity.sparsifier import Sparsifier
 class Snip(Sparsifier, name="snip"):
     """The saliency is measured on batches of the first task, the only data there is at initialisation."""
 
-    saliency_batches: AtLeastOne = 16
+    saliency_batches: Annotated[AtLeastOne, "batches of the first task that measure the saliency"] = 16
 
     def begin_run(self) -> None:
         self.parameters.set_index({layer.name: np.arange(layer.size, dtype=np.int32) for layer in self.sparse_layers})

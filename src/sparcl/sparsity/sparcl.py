@@ -7,7 +7,7 @@ batch, samples are scored by forgetting events, gradients by their magnitude.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from sparcl.sparsity.dgm import GradientMasks, GradientScore
 from sparcl.sparsity.layers import Layer, sparse_layers
 from sparcl.sparsity.moment import Moment
 from sparcl.sparsity.sparsifier import Site, Sparsifier
-from sparcl.sparsity.tdm import TaskAwareMasks
+from sparcl.sparsity.tdm import InitialMask, TaskAwareMasks
 
 # The paper's gradient sparsities s+q are .80, .92 and .97.
 PAPER_Q = {0.75: 0.05, 0.90: 0.02, 0.95: 0.02}
@@ -45,6 +45,8 @@ def gradient_share(sparsity: float, q: float | None) -> float:
     return q
 
 
+Schedule = Literal["stage_end", "epoch_start"]
+
 # What `preset=official` changes: options of the sparsifier, hyper-parameters of the method, settings of the run.
 OFFICIAL_OPTIONS: Mapping[str, Any] = {
     "initial_mask": "magnitude",
@@ -58,31 +60,31 @@ OFFICIAL_SETTINGS: Mapping[str, Any] = {"drop_last": True}
 
 
 class SparCL(Sparsifier, name="sparcl"):
-    preset: Literal["paper", "official"] = "paper"
-    tdm: bool = True
-    ddr: bool = True
-    dgm: bool = True
+    preset: Annotated[Literal["paper", "official"], "paper, or official: as in the authors' released code"] = "paper"
+    tdm: Annotated[bool, "task-aware dynamic masking: the active weights move"] = True
+    ddr: Annotated[bool, "dynamic data removal: samples that are never mistaken go"] = True
+    dgm: Annotated[bool, "dynamic gradient masking: fewer weights are updated"] = True
 
-    stage_epochs: AtLeastOne = 5
-    alpha: NotNegative = 0.5
-    beta: NotNegative = 1.0
-    importance_batches: AtLeastOne = 16
+    stage_epochs: Annotated[AtLeastOne, "epochs of a stage, at whose end masks and samples change"] = 5
+    alpha: Annotated[NotNegative, "importance: weight of the gradient on the current task"] = 0.5
+    beta: Annotated[NotNegative, "importance: weight of the gradient on the buffer"] = 1.0
+    importance_batches: Annotated[AtLeastOne, "batches for each of these gradients; in all at most 1% of a stage"] = 16
 
-    p_inter: Share = 0.01
-    p_intra: Share = 0.005
-    p_official: Share = 0.01
-    initial_mask: Literal["random", "magnitude"] = "random"
-    schedule: Literal["stage_end", "epoch_start"] = "stage_end"
+    p_inter: Annotated[Share, "TDM: share of a layer's weights that joins for a new task's first stage"] = 0.01
+    p_intra: Annotated[Share, "TDM: share that is exchanged at the end of a stage"] = 0.005
+    p_official: Annotated[Share, "TDM: share that is exchanged by the official preset"] = 0.01
+    initial_mask: Annotated[InitialMask, "TDM: the first weights are random, or of largest magnitude"] = "random"
+    schedule: Annotated[Schedule, "TDM: weights are exchanged at stage_end, or at epoch_start"] = "stage_end"
 
-    rho: Share = 0.3
-    cutoff: AtLeastOne = 4
-    one_shot: bool = False
-    removal_score: RemovalScore = "misclassifications"
+    rho: Annotated[Share, "DDR: share of the samples that is removed in all"] = 0.3
+    cutoff: Annotated[AtLeastOne, "DDR: stages after which samples are removed"] = 4
+    one_shot: Annotated[bool, "DDR: all at once, after the cutoff stage"] = False
+    removal_score: Annotated[RemovalScore, "DDR: easy samples have few (or forgetting_events)"] = "misclassifications"
 
-    q: Share | None = None  # None: the paper's, for the nearest of its sparsities
-    gradient_interval: AtLeastOne = 30
-    gradient_score: GradientScore = "cgi"
-    gradient_average: Share = 0.0
+    q: Annotated[Share | None, "DGM: share of a layer's weights without gradients; None: the paper's"] = None
+    gradient_interval: Annotated[AtLeastOne, "DGM: steps between two choices of the updated weights"] = 30
+    gradient_score: Annotated[GradientScore, "DGM: the choice goes by cgi, or by the gradient's magnitude"] = "cgi"
+    gradient_average: Annotated[Share, "DGM: how much of the earlier scores stays"] = 0.0
 
     def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
         super().__init__(site, options)

@@ -5,7 +5,6 @@
         for each epoch:     samples (which of the task's samples are presented)
             for each step:      begin_step, after_backward (each pass), before_update, end_step
                             end_epoch
-                        end_task
 
 A sparsifier changes only which weights are active (`parameters.set_index`), which of them are updated
 (`parameters.updated`), and which samples are presented. The method does not know about it.
@@ -13,7 +12,7 @@ A sparsifier changes only which weights are active (`parameters.set_index`), whi
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +46,9 @@ class Site:
 class Sparsifier(GradientWatcher):
     """Does nothing: training is dense. Options are the annotated attributes; the settings give their values."""
 
-    distribution: Distribution = "uniform"
-    layers: list[str] = []  # noqa: RUF012 (a default that is never changed)
-    layer_sparsity: dict[str, Share] = {}  # noqa: RUF012
+    distribution: Annotated[Distribution, "uniform, or erk: by the Erdős-Rényi kernel rule"] = "uniform"
+    layers: Annotated[list[str], "names of the sparse layers; empty: all convolutions but the first and 1x1"] = []  # noqa: RUF012 (a default that is never changed)
+    layer_sparsity: Annotated[dict[str, Share], "the sparsity of single layers, by name"] = {}  # noqa: RUF012
 
     name: ClassVar[str] = ""
 

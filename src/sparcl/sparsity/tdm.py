@@ -20,6 +20,8 @@ from sparcl.sparsity.layers import Layer
 from sparcl.sparsity.masks import best, grow_randomly, random_mask, shrink
 from sparcl.sparsity.sparsifier import Site
 
+InitialMask = Literal["random", "magnitude"]
+
 
 class TaskAwareMasks:
     def __init__(
@@ -32,7 +34,7 @@ class TaskAwareMasks:
         p_inter: float,
         p_intra: float,
         importance_batches: int,
-        initial_mask: Literal["random", "magnitude"],
+        initial_mask: InitialMask,
     ) -> None:
         self._site, self._layers = site, layers
         self._parameters = site.network.parameters
