@@ -62,17 +62,17 @@ def test_a_damaged_run_does_not_stop_a_comparison(run, tmp_path):
     assert alone.returncode == 1 and "no finished run" in alone.stderr
 
 
-def test_seconds_of_different_threads_are_not_averaged(run, tmp_path):
-    def seconds_with(**changes):
-        other = shutil.copytree(run, tmp_path / f"threads{changes['threads']}")
-        settings = json.loads((other / "settings.json").read_text())
-        (other / "settings.json").write_text(json.dumps(settings | {"seed": 1, **changes}))
+def test_seconds_of_different_machines_or_threads_are_not_averaged(run, tmp_path):
+    def mean_seconds(name, settings, environment):
+        other = shutil.copytree(run, tmp_path / name)
+        for file, changes in (("settings.json", {"seed": 1, **settings}), ("environment.json", environment)):
+            (other / file).write_text(json.dumps(json.loads((other / file).read_text()) | changes))
         (row,) = json.loads(sparcl("compare", run, other, "--json").stdout)
         return row["measures"]["seconds"]["mean"]
 
-    own = json.loads((run / "settings.json").read_text())["threads"]
-    assert seconds_with(threads=own) > 0
-    assert seconds_with(threads=own + 1) is None
+    assert mean_seconds("alike", {}, {}) > 0
+    assert mean_seconds("threads", {"threads": 3}, {}) is None
+    assert mean_seconds("machine", {}, {"processor": "another one"}) is None
 
 
 def test_metrics_are_printed_or_written(run, tmp_path):

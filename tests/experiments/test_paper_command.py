@@ -141,5 +141,8 @@ def test_a_trial_that_fails_is_named_and_the_others_stay(undisturbed, tmp_path):
     chosen = ("--only", "ER", "--only", "DER++")
     ended = finish(tmp_path / "small.toml", "--protocol", "smoke", "--out", tmp_path, *chosen, "--quiet")
     assert ended.returncode == 1
-    assert "sparcl: DER++, digits, seed 0: The loss became" in ended.stderr and "Traceback" not in ended.stderr
+    assert (
+        "sparcl: DER++, digits, seed 0: The loss is no longer finite" in ended.stderr
+        and "Traceback" not in ended.stderr
+    )
     assert contents(tmp_path, "er") == contents(undisturbed, "er")

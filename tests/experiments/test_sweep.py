@@ -77,6 +77,13 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, words):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("written", ['"stage1.block1.conv1.weight"', "stage1.block1.conv1.weight"])
+def test_a_grid_may_be_over_the_sparsity_of_a_layer(tmp_path, written):
+    text = f'base = "cifar10/sparcl-er-75"\n[grid]\nsparsifier.layer_sparsity.{written} = [0.5, 0.9]'
+    found = [trial.settings.sparsifier.options["layer_sparsity"] for trial in sweep(tmp_path, text).trials()]
+    assert found == [{"stage1.block1.conv1.weight": 0.5}, {"stage1.block1.conv1.weight": 0.9}]
+
+
 def test_the_files_of_the_page_are_sweeps(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
     grid, search = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)

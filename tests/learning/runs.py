@@ -7,6 +7,11 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
+from sparcl.data import load_stream
+from sparcl.learning.run_directory import RunDirectory
+from sparcl.learning.settings import from_preset, resolve, with_changes
+from sparcl.learning.trainer import Trainer
+
 SMALL = [
     *("--set", "data.tasks=2", "--set", "epochs=2", "--set", "width=4", "--set", "threads=1"),
     *("--set", "evaluation.snapshots=3", "--set", "evaluation.snapshot_steps=6"),
@@ -41,3 +46,11 @@ class Nobody:
     def stepped(self, *_): ...
     def evaluated(self, *_): ...
     def noted(self, *_): ...
+
+
+def trainer_of(preset, path, *changes, listener=None):
+    """A run in this process; it goes on if the directory is there."""
+    settings = resolve(with_changes(from_preset(preset), changes))
+    stream = load_stream(settings.dataset, order_seed=settings.seed, **vars(settings.data))
+    directory = RunDirectory(path) if path.exists() else RunDirectory.create(path, settings, {})
+    return Trainer(settings, stream, directory, listener or Nobody())

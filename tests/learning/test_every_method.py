@@ -4,16 +4,14 @@ import json
 
 import numpy as np
 import pytest
-from runs import Nobody, everything_that_must_be_identical
+from runs import Nobody, everything_that_must_be_identical, trainer_of
 from typer.testing import CliRunner
 
 from sparcl.cli.app import app
-from sparcl.data import load_stream
 from sparcl.errors import SparclError
 from sparcl.learning.costs import network_cost, training_plan
-from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import from_preset, resolve, with_changes
-from sparcl.learning.trainer import Stopped, Trainer
+from sparcl.learning.trainer import Stopped
 from sparcl.methods import METHODS, WithBuffer
 from sparcl.metrics.schedule import count_plan
 
@@ -31,13 +29,6 @@ SMALL = [  # 12 steps a task
     ),
     *("evaluation.snapshots=2", "evaluation.snapshot_steps=4", "evaluation.bn_recalibration=true"),
 ]
-
-
-def trainer_of(preset, path, *changes, listener=None):
-    settings = resolve(with_changes(from_preset(preset), changes))
-    stream = load_stream(settings.dataset, order_seed=settings.seed, **vars(settings.data))
-    directory = RunDirectory(path) if path.exists() else RunDirectory.create(path, settings, {})
-    return Trainer(settings, stream, directory, listener or Nobody())
 
 
 class Crash(Exception):  # noqa: N818 (it stands for the end of the process)

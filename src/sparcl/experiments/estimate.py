@@ -13,7 +13,7 @@ from sparcl.graph import Graph, build_model
 from sparcl.learning.costs import network_cost, training_plan
 from sparcl.learning.planned_stream import stream_without_pictures
 from sparcl.learning.run_directory import RunDirectory
-from sparcl.learning.settings import Settings, fingerprint
+from sparcl.learning.settings import Settings, run_key
 from sparcl.methods import cross_entropy
 from sparcl.metrics.schedule import count_plan
 from sparcl.network import Network, Sgd, build_network, choose_backend
@@ -25,7 +25,7 @@ PASSES = 3  # a forward and the two halves of its backward
 SAMPLES = 16  # of the step that is timed
 
 
-Kind = tuple[str, str, str, int, float]
+Kind = tuple[str, int, str, str, int, float]
 
 
 class Estimates:
@@ -38,14 +38,14 @@ class Estimates:
 
     def flops(self, settings: Settings) -> float:
         """Of the whole run: training, and every evaluation."""
-        name = fingerprint(replace(settings, seed=0))
+        name = run_key(replace(settings, seed=0))
         if name not in self._flops:
             self._flops[name] = _planned(settings)
         return self._flops[name]
 
     def seconds(self, settings: Settings) -> float:
         graph = planned_graph(settings)
-        kind = _kind(settings, planned_backend(settings, graph))
+        kind = _kind(settings, planned_backend(settings, graph), self._threads)
         if kind not in self._rates:
             self._rates[kind] = _timed(settings, graph, self._threads)
         return SECONDS_TO_START + self.flops(settings) / self._rates[kind]
@@ -70,9 +70,9 @@ def planned_backend(settings: Settings, graph: Graph) -> Literal["native", "torc
     return backend
 
 
-def _kind(settings: Settings, backend: str) -> Kind:
+def _kind(settings: Settings, backend: str, threads: int) -> Kind:
     """Runs of one kind compute about as many FLOPs a second."""
-    return backend, settings.dataset, settings.model, settings.width, settings.sparsity
+    return backend, threads, settings.dataset, settings.model, settings.width, settings.sparsity
 
 
 def _rates(root: Path) -> dict[Kind, float]:
@@ -85,7 +85,7 @@ def _rates(root: Path) -> dict[Kind, float]:
             work, seconds = float(costs["flops"]["full"]["total"]), float(costs["seconds"]["train"])
         except (SparclError, KeyError, TypeError, ValueError):
             continue
-        kind = _kind(stored, stored.backend)
+        kind = _kind(stored, stored.backend, stored.threads)
         before = sums.get(kind, (0.0, 0.0))
         sums[kind] = before[0] + work, before[1] + seconds
     return {kind: work / seconds for kind, (work, seconds) in sums.items() if seconds > 0}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sparcl.bench.machine import Machine
 from sparcl.experiments.experiment import Group
 from sparcl.experiments.outcome import Cells
-from sparcl.report.comparison import Row, describe_protocol
+from sparcl.report.comparison import describe_protocol
 
 
 def describe(groups: Sequence[Group], cells: Cells, notes: Sequence[str], command: str) -> str:
@@ -15,8 +15,7 @@ def describe(groups: Sequence[Group], cells: Cells, notes: Sequence[str], comman
     lines = []
     if chosen:
         seeds = sorted({one.seed for one in chosen})
-        rows = [Row("", one, (), {}) for one in chosen]
-        lines = [f"Protocol: {describe_protocol(rows)}; seeds {', '.join(map(str, seeds))}.", ""]
+        lines = [f"Protocol: {describe_protocol(chosen)}; seeds {', '.join(map(str, seeds))}.", ""]
     stand_ins = [group for group in groups if group.dataset != group.in_paper]
     lines += [part for group in stand_ins for part in (f"The paper's numbers are those of {group.in_paper}.", "")]
     for note in notes:

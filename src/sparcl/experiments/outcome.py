@@ -126,10 +126,16 @@ def _column(
         }
     cell = costs.get((row.label, MEMORY))
     return {
-        "MB, peak": Value.of([measures(run)["MB"] for run in runs], ".0f"),
+        "MB, peak": Value.of(_peaks(runs), ".0f"),
         "MB, formula": Value(cell.ours if cell else None, None, ".0f"),
         "MB, paper": Value(cell.paper if cell else None, None, ".0f"),
     }
+
+
+def _peaks(runs: Sequence[RunDirectory]) -> list[float | None]:
+    """Of PyTorch's processes and our engine's a mean would say nothing."""
+    mixed = len({run.stored_settings().backend for run in runs}) > 1
+    return [None if mixed else measures(run)["MB"] for run in runs]
 
 
 def missing_seeds(cells: Cells, root: Path) -> list[str]:

@@ -108,8 +108,10 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def nested(name: str, value: Any) -> Values:
-    """A setting by its dotted name, as the section that it stands in."""
-    for part in reversed(name.split(".")):
+    """A setting by its dotted name, as the section that it stands in. Names of layers may have dots of their own."""
+    before, found, layer = name.partition("layer_sparsity.")
+    parts = [*f"{before}layer_sparsity".split("."), layer.strip('"')] if found else name.split(".")
+    for part in reversed(parts):
         value = {part: value}
     section: Values = value
     return section

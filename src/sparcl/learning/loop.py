@@ -122,14 +122,16 @@ class Loop:
     def learn(self, task: Task) -> None:
         position = self.position
         if not position.begun:
-            self.method.begin_task(task)
-            self.sparsifier.begin_task(self._moment(), task)
+            with self.clock.measure("train"):
+                self.method.begin_task(task)
+                self.sparsifier.begin_task(self._moment(), task)
             self._log_sparsity()
             position.begun = True
         while True:
             self.between_steps(task)
             if position.step and position.step == self.batches(len(self.order)):
-                self._end_epoch(task)
+                with self.clock.measure("train"):
+                    self._end_epoch(task)
             if position.epoch == self.epochs:
                 break
             with self.clock.measure("train"):
@@ -143,7 +145,8 @@ class Loop:
         position = self.position
         if position.step == 0:
             present = self.sparsifier.samples(task)
-            self.order = present[self.generators["order"].permutation(len(present))]
+            every = self.generators["order"].permutation(len(task.train))  # drawn alike, whatever was removed
+            self.order = every[np.isin(every, present)]
         moment = self._moment()
         self.sparsifier.begin_step(moment)
         start = position.step * self.settings.batch_size
@@ -166,16 +169,22 @@ class Loop:
         self._log_sparsity()  # now: a checkpoint does not hold what is still to be written down
         self.stepped()
 
+    def check_finite(self) -> None:
+        """What has run away must be neither kept nor gone on with."""
+        position = self.position
+        # Losses are those before each update: what the last one did shows in the weights.
+        if np.isfinite(position.loss_sum) and np.isfinite(self.network.parameters.values.flat).all():
+            return
+        what = "weights are no longer finite" if np.isfinite(position.loss_sum) else "loss is no longer finite"
+        raise DivergedError(
+            f"The {what} in task {position.task + 1}, epoch {position.epoch + 1}: training diverged. "
+            "Lower method.learning_rate."
+        )
+
     def _end_epoch(self, task: Task) -> None:
+        self.check_finite()
         position = self.position
         loss = position.loss_sum / position.step
-        # Losses are those before each update: what the last one did shows in the weights.
-        if not np.isfinite(loss) or not np.isfinite(self.network.parameters.values.flat).all():
-            what = "weights are no longer finite" if np.isfinite(loss) else f"loss became {loss}"
-            raise DivergedError(
-                f"The {what} in task {position.task + 1}, epoch {position.epoch + 1}: training diverged. "
-                "Lower method.learning_rate."
-            )
         accuracy = 100 * position.correct / position.presented
         self.record(
             "epoch",

@@ -20,7 +20,8 @@ _DIGITS = {
     "batch_size": 16,
     "sparsifier": {"stage_epochs": 1},
 }
-_ONLINE = {"epochs": 1, "sparsifier": {"stage_epochs": 1}}
+# A task of a single stage has no time after which it could give weights back: none join for it.
+_ONLINE = {"epochs": 1, "sparsifier": {"stage_epochs": 1, "p_inter": 0.0}}
 _DOMAINS = {"full": {**_DIGITS, "epochs": 5}, "online": {**_DIGITS, **_ONLINE}}
 
 PROTOCOLS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {

@@ -52,6 +52,7 @@ class Trainer(Loop):
             measured += tuple(f"{kind}_snapshots" for kind in measured)
         self.accuracy = {kind: AccuracyMatrix(len(stream.tasks)) for kind in measured}
         self.peak_before = 0.0  # of the processes from which this one goes on
+        self._tuning_due = False
         self._last_checkpoint = time.monotonic()
 
     def peak_memory_mb(self) -> float:
@@ -70,8 +71,7 @@ class Trainer(Loop):
             self.listener.noted(f"Backend: {self.settings.backend} ({self.backend_reason}).")
             self.listener.started(sum(self.steps_of(task) for task in self.tasks), self.position.total_steps)
             try:
-                if not resumed or not (self.position.total_steps or self._tuning_file.exists()):
-                    self._tune()
+                self._tuning_due = not (self.position.total_steps or self._tuning_file.exists())
                 self._evaluate_untrained()
                 for task in self.tasks[self.position.task :]:
                     self._learn_and_evaluate(task)
@@ -97,6 +97,9 @@ class Trainer(Loop):
         self._checkpoint()
 
     def between_steps(self, task: Task) -> None:
+        if self._tuning_due:  # not before the first task has begun: SNIP has its mask only then
+            self._tune()
+            self._tuning_due = False
         self._snapshot_if_due(task)
         self._checkpoint_if_due()
         self.poll()
@@ -160,6 +163,7 @@ class Trainer(Loop):
             self._checkpoint()
 
     def _checkpoint(self) -> None:
+        self.check_finite()
         with self.clock.measure("checkpoint"):
             tensors, rest = state.capture(self)
             checkpoints.save(self.directory.checkpoints, self.position.total_steps, tensors, rest)

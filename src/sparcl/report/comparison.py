@@ -24,7 +24,8 @@ COSTS = ("seconds", "MB")
 @dataclass(frozen=True)
 class Row:
     name: str
-    settings: Settings  # of the first run; the others differ in the seed
+    settings: Settings  # of the first run; the others differ in the seed, and perhaps in threads
+    threads: tuple[int, ...]  # of each run; 0: all cores
     seeds: tuple[int, ...]
     measured: dict[str, list[float | None]]  # by heading, a number for each seed
 
@@ -58,7 +59,7 @@ def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None)
         try:
             directory = RunDirectory.open(path)
             settings, result = directory.stored_settings(), directory.result()
-            found = _Finished(settings, path, measures(directory) if result is not None else {})
+            found = _Finished(settings, path, _processor(directory), measures(directory) if result is not None else {})
         except SparclError as error:
             note(f"Left out: {error}")
             continue
@@ -81,14 +82,25 @@ def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None)
 class _Finished:
     settings: Settings
     path: Path
+    processor: str
     measured: dict[str, float | None]
 
 
 def _row(name: str, group: Sequence[_Finished]) -> Row:
     by_heading = {heading: [run.measured[heading] for run in group] for heading in group[0].measured}
-    if len({run.settings.threads for run in group}) > 1:
-        by_heading["seconds"] = [None] * len(group)  # a mean over different numbers of threads would mean nothing
-    return Row(name, group[0].settings, tuple(run.settings.seed for run in group), by_heading)
+    if len({(run.settings.threads, run.processor) for run in group}) > 1:
+        by_heading["seconds"] = [None] * len(group)  # a mean over different machines or threads would mean nothing
+    threads = tuple(run.settings.threads for run in group)
+    return Row(name, group[0].settings, threads, tuple(run.settings.seed for run in group), by_heading)
+
+
+def _processor(directory: RunDirectory) -> str:
+    """Where a run was made, as far as it is known."""
+    try:
+        found = directory.environment()
+    except SparclError:
+        return ""
+    return f"{found.get('processor')} {found.get('instruction_set')}"
 
 
 def measures(directory: RunDirectory) -> dict[str, float | None]:
@@ -195,16 +207,17 @@ def markdown(rows: Sequence[Row], command: str) -> str:
         cells += [row.cells.get(column, "-") for column in columns]
         lines.append(f"| {' | '.join(cells)} |")
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    protocol = [describe_protocol(rows), f"{_each(rows, lambda s: s.threads or 'all')} threads"]
+    threads = dict.fromkeys(str(count or "all") for row in rows for count in row.threads)
+    protocol = [describe_protocol([row.settings for row in rows]), f"{' or '.join(threads)} threads"]
     if any(column.endswith("raw") for column in columns) and any(row.settings.evaluation.snapshots for row in rows):
         protocol.append("raw: the single evaluation after the last step, without recalibration")
     lines += ["", f"Protocol: {'; '.join(protocol)}.", "", f"Written on {today} by `{command}`."]
     return "\n".join(lines)
 
 
-def describe_protocol(rows: Sequence[Row]) -> str:
-    """What all rows share, in words; where rows differ, each value is named once."""
-    each = partial(_each, rows)
+def describe_protocol(all_settings: Sequence[Settings]) -> str:
+    """What runs share, in words; where they differ, each value is named once."""
+    each = partial(_each, all_settings)
     parts = [
         f"{each(lambda s: s.dataset)} ({each(lambda s: s.protocol)})",
         f"{each(lambda s: s.model)} of width {each(lambda s: s.width)}",
@@ -223,8 +236,8 @@ def describe_protocol(rows: Sequence[Row]) -> str:
     return "; ".join(parts)
 
 
-def _each(rows: Sequence[Row], pick: Callable[[Settings], object]) -> str:
-    return " or ".join(dict.fromkeys(str(pick(row.settings)) for row in rows))
+def _each(all_settings: Sequence[Settings], pick: Callable[[Settings], object]) -> str:
+    return " or ".join(dict.fromkeys(str(pick(settings)) for settings in all_settings))
 
 
 def replace_section(path: Path, section: str, content: str) -> None:

@@ -23,7 +23,7 @@ class Epoch(Stored):
     epoch: Count
     steps: Count
     samples: Count | None = None  # older versions did not count them
-    loss: float
+    loss: Annotated[float, Bounds(ge=-3e38, le=3e38)]  # what is drawn and logged is float32
     train_accuracy: Percent
     density: Share | None = None  # dense runs have none
     gradient_density: Share | None = None

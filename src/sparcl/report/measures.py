@@ -11,7 +11,18 @@ from sparcl.report.comparison import distinct_names
 from sparcl.report.run_record import RunRecord
 
 # What a sparse run and the dense one that it is compared with must have in common.
-ALIKE = ("dataset", "model", "width", "epochs", "data", "batch_size", "replay_batch_size", "buffer_size")
+ALIKE = (
+    "dataset",
+    "method",
+    "model",
+    "width",
+    "epochs",
+    "data",
+    "batch_size",
+    "drop_last",
+    "replay_batch_size",
+    "buffer_size",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +75,6 @@ def baseline_of(run: RunRecord, runs: Sequence[RunRecord]) -> RunRecord | None:
         and other.finished
         and not run.dense
         and all(getattr(other.settings, key) == getattr(run.settings, key) for key in ALIKE)
-        and other.settings.method.name == run.settings.method.name
     ]
     return min(alike, key=lambda other: other.settings.seed != run.settings.seed, default=None)
 
@@ -77,11 +87,12 @@ class Cost:
     caption: str
     measure: Callable[[RunRecord], float | None]
     planned_dense: Callable[[RunRecord], float | None] = lambda run: None  # where there is no dense run
+    comparable: Callable[[RunRecord, RunRecord], bool] = lambda run, dense: True
 
     def share_of_dense(self, run: RunRecord, runs: Sequence[RunRecord]) -> tuple[float, bool] | None:
         """Percent, and whether the dense training was only planned. Not for dense or unfinished runs."""
         value, baseline = self.measure(run), baseline_of(run, runs)
-        if run.dense or not run.finished or value is None:
+        if run.dense or not run.finished or value is None or (baseline and not self.comparable(run, baseline)):
             return None
         dense = self.measure(baseline) if baseline else self.planned_dense(run)
         return (100 * value / dense, baseline is None) if dense else None
@@ -109,6 +120,11 @@ def train_seconds(run: RunRecord) -> float | None:
     return run.costs.seconds.get("train") if run.costs else None
 
 
+def where(run: RunRecord) -> tuple[object, ...]:
+    """What decides how fast a training is, beside the training."""
+    return run.settings.threads, run.environment.get("processor"), run.environment.get("instruction_set")
+
+
 def peak_memory(run: RunRecord) -> float | None:
     return run.costs.peak_memory_mb if run.costs else None
 
@@ -125,5 +141,10 @@ PAPER_FLOPS = Cost(
     lambda run: flops(run, "paper"),
     lambda run: planned_dense_flops(run, "paper"),
 )
-TRAINING_TIME = Cost("Time to train", "Of the training steps, without evaluations and checkpoints.", train_seconds)
+TRAINING_TIME = Cost(
+    "Time to train",
+    "Of the training steps and what is done between them, without evaluations and checkpoints.",
+    train_seconds,
+    comparable=lambda run, dense: where(run) == where(dense),
+)
 MEMORY = Cost("Peak memory", "Measured, of the whole process.", peak_memory)

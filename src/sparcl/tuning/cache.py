@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sparcl.files import write_json
+from sparcl.files import locked, make_directory, write_error, write_json
 from sparcl.tuning.search import Tuned
 
 TILE_SHAPES = 8  # of native/kernels/kernels.h
@@ -26,8 +26,13 @@ class TuningCache:
             return {}
 
     def store(self, found: list[Tuned]) -> None:
-        entries = self.load() | {tuned.key: tuned for tuned in found}
-        write_json(self.path, {"machine": self._machine, "found": [to_json(tuned) for tuned in entries.values()]})
+        try:
+            make_directory(self.path.parent)
+            with locked(self.path.parent):  # runs that start together end their tuning together
+                entries = (self.load() | {tuned.key: tuned for tuned in found}).values()
+                write_json(self.path, {"machine": self._machine, "found": [to_json(tuned) for tuned in entries]})
+        except OSError as error:
+            raise write_error(self.path, error) from error
 
 
 def to_json(tuned: Tuned) -> dict[str, Any]:
