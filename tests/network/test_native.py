@@ -378,6 +378,30 @@ def test_python_threads_that_share_a_network_wait_for_each_other():
         np.testing.assert_array_equal(logits, expected)
 
 
+def test_python_threads_may_use_a_new_network_at_once():
+    """Telling the engine where the parameters lie takes many calls, between which other threads may come."""
+    network, generator = sparse_network(graph=resnet(width=4))
+    images, _ = random_batch(network.graph, 4, generator)
+    expected, index = network.predict(images), dict(network.parameters.index)
+    found, together = [], threading.Barrier(4, timeout=60)
+
+    def predict() -> None:
+        for _ in range(30):
+            if together.wait() == 0:
+                network.parameters.set_index({name: positions.copy() for name, positions in index.items()})
+            together.wait()
+            found.append(network.predict(images))
+
+    threads = [threading.Thread(target=predict) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 * 30
+    for logits in found:
+        np.testing.assert_array_equal(logits, expected)
+
+
 def test_norms_that_were_folded_into_other_weights_are_refused():
     """The program of a prediction, after the weights were taken over for training."""
     network, generator = sparse_network(graph=resnet(width=8), sparsity=0.5)

@@ -5,6 +5,7 @@ are never made dense: the engine sorts the active positions into the orders its 
 change, and takes over the current values at each forward pass.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,9 @@ class NativeNetwork:
         self._lanes = _engine.lanes()
         self._programs: dict[tuple[int, bool], CompiledPlan] = {}
         self._feature_programs: dict[int, CompiledPlan] = {}
+        # Around what takes several calls of the engine, which lets other Python threads in at each. A context that is
+        # gone gives its memory back at any moment, so the same thread may ask again.
+        self._turn = threading.RLock()
         self._free: list[_engine.Arena] = []
         self._layout = -1
         self._bound: dict[str, Index | None] = {}  # the positions each convolution was last sorted for
@@ -202,9 +206,13 @@ class NativeNetwork:
 
     def _bind(self) -> None:
         """Tell the engine where the parameters lie, if they were laid out anew; only changed masks are sorted again."""
+        with self._turn:
+            if self._layout != self.parameters.layout:
+                self._bind_all()
+                self._layout = self.parameters.layout
+
+    def _bind_all(self) -> None:
         parameters = self.parameters
-        if self._layout == parameters.layout:
-            return
         values, statistics = parameters.values, parameters.statistics
         self.engine.set_sizes(len(values.flat), len(statistics.flat))
         for name, layer in self.convolutions.items():
@@ -226,7 +234,6 @@ class NativeNetwork:
         for name, layer in self.linears.items():
             slices = values.slices
             self.engine.bind_linear(layer, slices[f"{name}.weight"].start, slices[f"{name}.bias"].start)
-        self._layout = parameters.layout
 
     def _bind_norm(self, name: str, layer: int) -> None:
         values, statistics = self.parameters.values.slices, self.parameters.statistics.slices
@@ -244,26 +251,29 @@ class NativeNetwork:
     def _choose_updated(self) -> None:
         """Hand changed gradient masks to the engine."""
         wanted = self.parameters.updated
-        for weight in self._updated.keys() | wanted.keys():
-            if self._updated.get(weight) is not wanted.get(weight):
-                self.engine.set_updated(self.convolutions[weight.removesuffix(".weight")], wanted.get(weight))
-        self._updated = dict(wanted)
+        with self._turn:
+            for weight in self._updated.keys() | wanted.keys():
+                if self._updated.get(weight) is not wanted.get(weight):
+                    self.engine.set_updated(self.convolutions[weight.removesuffix(".weight")], wanted.get(weight))
+            self._updated = dict(wanted)
 
     def take(self, floats: int) -> _engine.Arena:
         """Free memory that is large enough; smaller pieces are let go, for they would not be used again soon."""
-        large_enough = [arena for arena in self._free if arena.size >= floats]
-        if large_enough:
-            smallest = min(large_enough, key=lambda arena: arena.size)
-            self._free.remove(smallest)
-            return smallest
-        self._free.clear()
+        with self._turn:
+            large_enough = [arena for arena in self._free if arena.size >= floats]
+            if large_enough:
+                smallest = min(large_enough, key=lambda arena: arena.size)
+                self._free.remove(smallest)
+                return smallest
+            self._free.clear()
         return _engine.Arena(max(floats, 1))
 
     def release_memory(self) -> None:
         self._free.clear()
 
     def give_back(self, arena: _engine.Arena) -> None:
-        self._free.append(arena)
+        with self._turn:
+            self._free.append(arena)
 
 
 def _flat(array: NDArray[Any]) -> NDArray[Any]:
