@@ -32,11 +32,12 @@ void augment(Array<const uint8_t, 4> images, Array<const int64_t, 1> positions, 
   require(flips.shape(0) == positions.shape(0), "augment: flips must be [batch]");
   require(mean.shape(0) == images.shape(1) && scale.shape(0) == images.shape(1),
           "augment: one mean and scale a channel");
-  for (int64_t i = 0; i < batch; ++i) {
-    require(positions.data()[i] >= 0 && positions.data()[i] < stored, "augment: a position lies outside the images");
-  }
+  // A copy: other Python threads may write to the array while the kernel reads.
+  const std::vector<int64_t> checked(positions.data(), positions.data() + batch);
+  for (const int64_t position : checked)
+    require(position >= 0 && position < stored, "augment: a position lies outside the images");
   const sparcl::Augmentation job{images.data(),
-                                 positions.data(),
+                                 checked.data(),
                                  shifts.data(),
                                  flips.data(),
                                  mean.data(),
@@ -46,8 +47,9 @@ void augment(Array<const uint8_t, 4> images, Array<const int64_t, 1> positions, 
                                  static_cast<int64_t>(images.shape(1)),
                                  static_cast<int64_t>(images.shape(2)),
                                  static_cast<int64_t>(images.shape(3))};
+  const int threads = thread_count;
   nb::gil_scoped_release release;
-  sparcl::kernels().augment(job, thread_count);
+  sparcl::kernels().augment(job, threads);
 }
 
 void sgd(Array<float, 1> values, Array<float, 1> gradients, std::optional<Array<float, 1>> velocity,
@@ -61,8 +63,9 @@ void sgd(Array<float, 1> values, Array<float, 1> gradients, std::optional<Array<
                              learning_rate,
                              momentum,
                              weight_decay};
+  const int threads = thread_count;
   nb::gil_scoped_release release;
-  sparcl::kernels().sgd(step, thread_count);
+  sparcl::kernels().sgd(step, threads);
 }
 
 }  // namespace
@@ -91,7 +94,7 @@ NB_MODULE(_engine, module) {
   module.def(
       "set_threads",
       [](int count) {
-        require(count >= 1, "set_threads: at least one thread is needed");
+        sparcl::check_threads(count);
         thread_count = count;
       },
       "count"_a, "Choose how many threads a kernel uses.");

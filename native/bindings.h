@@ -22,6 +22,11 @@ inline void require(bool condition, const char* message) {
   if (!condition) throw nb::value_error(message);
 }
 
+// More than the library for C takes either: OpenMP ends the process if it cannot make them.
+inline void check_threads(int threads) {
+  require(threads >= 1 && threads <= 1024, "between 1 and 1024 threads are needed");
+}
+
 void bind_engine(nb::module_& module);
 void bind_model(nb::module_& module);
 

@@ -99,7 +99,7 @@ void forward(Program& program, Arena& arena, Array<const float, 4> images, Array
           "the images do not fit the program");
   require(logits.shape(0) == images.shape(0) && static_cast<int>(logits.shape(1)) == out.channels,
           "the logits do not fit the program");
-  require(threads >= 1, "at least one thread is needed");
+  check_threads(threads);
   const size_t image = images.shape(1) * images.shape(2) * images.shape(3);
   nb::gil_scoped_release release;
   program.refresh(arrays.values, arrays.statistics, epsilon, threads);
@@ -118,7 +118,8 @@ void backward(Program& program, Arena& arena, Array<const float, 2> d_logits, Ar
   require(static_cast<int>(d_logits.shape(0)) == program.spec().images &&
               static_cast<int>(d_logits.shape(1)) == program.output().channels,
           "the gradients do not fit the program");
-  require(threads >= 1, "at least one thread is needed");
+  check_threads(threads);
+  require(program.refreshed(), "there has been no forward pass");
   for (const auto& [layer, array] : dense) {
     require(layer >= 0 && layer < program.engine().convolutions() &&
                 static_cast<int64_t>(array.shape(0)) == program.engine().convolution(layer).shape().weights(),
@@ -136,7 +137,7 @@ void run_steps(Program& program, Arena& arena, const std::vector<int>& steps, Ar
   const Turn turn(program.engine());
   const Arrays arrays = arrays_of(program, values, gradients, statistics);
   check_arena(program, arena);
-  require(threads >= 1, "at least one thread is needed");
+  check_threads(threads);
   require(program.refreshed(), "the program has not been given its weights yet");
   for (int step : steps) {
     require(step >= 0 && step < static_cast<int>(program.spec().steps.size()), "there is no such step");
@@ -226,8 +227,9 @@ void bind_engine(nb::module_& module) {
           "refresh",
           [](Engine& self, Array<const float, 1> values, bool for_training, int threads) {
             const Turn turn(self);
-            require(self.bound() && static_cast<int64_t>(values.shape(0)) == self.sizes().values && threads >= 1,
+            require(self.bound() && static_cast<int64_t>(values.shape(0)) == self.sizes().values,
                     "the layers are not bound to these parameters");
+            check_threads(threads);
             nb::gil_scoped_release release;
             self.refresh(values.data(), for_training, threads);
           },

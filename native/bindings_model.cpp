@@ -19,7 +19,7 @@ void check_arrays(const Model& model, const Array<const T, 4>& images, const Arr
           "the images do not fit the model");
   require(logits.shape(0) == images.shape(0) && logits.shape(1) == model.spec().classes.size(),
           "the logits do not fit the model");
-  require(threads >= 1, "at least one thread is needed");
+  check_threads(threads);
 }
 
 }  // namespace

@@ -82,9 +82,12 @@ void Engine::bind_convolution(int layer, int64_t offset, const int32_t* position
   check_range(offset, count, sizes_.values);
   require(rising_below(positions, count, convolution.shape().weights()),
           "the positions of a sparse weight are not sorted, or outside of it");
-  bool inside = true;
-  for (int64_t i = 0; places != nullptr && i < count; ++i) inside &= places[i] >= 0 && places[i] < count;
-  require(inside, "a place lies outside of the stored weight");
+  std::vector<bool> taken(places == nullptr ? 0 : static_cast<size_t>(count), false);
+  for (int64_t i = 0; places != nullptr && i < count; ++i) {
+    require(places[i] >= 0 && places[i] < count, "a place lies outside of the stored weight");
+    require(!taken[places[i]], "two weights have the same place");
+    taken[places[i]] = true;
+  }
   convolution.set_active(positions, places, count);
   offsets_[layer] = offset;
 }

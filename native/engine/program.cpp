@@ -74,6 +74,12 @@ Program::Program(std::shared_ptr<Engine> engine, ProgramSpec spec)
   }
   require(input_ >= 0 && output_ >= 0, "a program needs an input and an output");
   require(output().height == 1 && output().width == 1, "logits have one number a class");
+  std::vector<bool> used(engine_->convolutions(), false);
+  for (const Step& step : spec_.steps) {
+    if (step.op != Op::convolve || has_backward()) continue;
+    require(!used[step.layer], "norms can be folded into a convolution only once");
+    used[step.layer] = true;
+  }
   for (const Step& step : spec_.steps)
     if (step.op == Op::pack_gradient) require(same(map(step.out).extent, output()), "gradients do not fit the output");
 }
@@ -200,8 +206,11 @@ Norm Program::norm(int id, int64_t state, Arena& arena, const Arrays& arrays) co
 }
 
 void Program::refresh(const float* values, const float* statistics, float epsilon, int threads) {
-  refreshed_ = true;
-  if (has_backward()) return engine_->refresh(values, true, threads);
+  if (has_backward()) {
+    engine_->refresh(values, true, threads);
+    refreshed_ = true;
+    return;
+  }
   folded_bias_.resize(spec_.steps.size());
   on_threads(static_cast<int>(spec_.steps.size()), threads, [&](int i) {
     const Step& step = spec_.steps[i];
@@ -221,6 +230,7 @@ void Program::refresh(const float* values, const float* statistics, float epsilo
     }
     layer.refresh_scaled(weights, scale);
   });
+  refreshed_ = true;
 }
 
 void Program::forward(Arena& arena, const Arrays& arrays, const Mode& mode) {

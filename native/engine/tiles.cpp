@@ -37,7 +37,7 @@ bool fits(const TileGrid& grid, int shape) {
 
 std::vector<Tile> cover(const TileGrid& grid, int shape) {
   const TileShape tile = tile_shapes[shape];
-  const int widest_row = tile.rows == 1 ? shape : 3;  // a row of a tall tile's width or less
+  const int widest_row = tile.rows == 1 ? shape : 3;  // what a tall tile leaves is covered by tiles of 8 or less
   std::vector<Tile> tiles;
   int row = 0;
   for (; row + tile.rows <= grid.rows; row += tile.rows) {

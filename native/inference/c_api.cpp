@@ -1,6 +1,7 @@
 // The functions of include/sparcl.h. No exception leaves this file.
 #include <omp.h>
 
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -16,7 +17,7 @@
 struct sparcl_model {
   explicit sparcl_model(std::string_view file) : model(sparcl::kernels(), file) {}
   sparcl::Model model;
-  int threads = omp_get_num_procs();
+  std::atomic<int> threads = omp_get_num_procs();  // may be set while another thread predicts
 };
 
 namespace {

@@ -128,6 +128,8 @@ void FlatPlan::run(const float* images, int64_t count, float* logits, int thread
   const int64_t floats = steps_.maps.front().channels * steps_.maps.front().pixels();
   const int64_t classes = steps_.maps.back().channels;
   if (work_ < worth_sharing) threads = 1;
+  // All copies together take no more memory than a file may ask for: a small file with huge maps must not take more.
+  threads = static_cast<int>(std::clamp<int64_t>(largest_arena / copies_size_, 1, threads));
   while (static_cast<int>(copies_.size()) < threads) {
     copies_.emplace_back(copies_size_);
     std::fill_n(copies_.back().data(), copies_size_, 0.0f);

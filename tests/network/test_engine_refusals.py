@@ -215,6 +215,7 @@ BAD_ARRAYS: dict[str, Callable[[dict[str, Any]], object]] = {
     "statistics too short": lambda g: g.update(statistics=without_last(g["statistics"])),
     "arena too small": lambda g: g.update(arena=_engine.Arena(64)),
     "no threads": lambda g: g.update(threads=0),
+    "threads without number": lambda g: g.update(threads=100_000),
     "dense gradient of another size": lambda g: g.update(dense_gradients={0: np.zeros(53, np.float32)}),
     "dense gradient of no layer": lambda g: g.update(dense_gradients={1: np.zeros(54, np.float32)}),
     "dense gradient of a negative layer": lambda g: g.update(dense_gradients={-1: np.zeros(54, np.float32)}),
@@ -238,6 +239,25 @@ def test_a_program_for_inference_computes_nothing_before_it_was_given_weights():
     tiny.steps, tiny.forward_steps = tiny.steps[:6], 6
     with pytest.raises(REFUSED):
         tiny.program().run_steps(_engine.Arena(tiny.arena), [1], *flat_of(tiny), 1)
+
+
+def test_there_is_no_backward_pass_before_a_forward_pass():
+    tiny = Tiny()
+    tiny.bind()
+    given = tiny.arrays()
+    with pytest.raises(REFUSED, match="no forward pass"):
+        tiny.program().backward(given["arena"], given["d_logits"], *flat_of(tiny), True, {}, 1)
+    assert not given["gradients"].any()
+
+
+def test_an_inference_program_folds_norms_into_a_convolution_once():
+    """Two steps would write the same weights at once, and the second one's norm would count for both."""
+    tiny = Tiny()
+    folded = {"op": "convolve", "layer": 0, "a": 0, "norm_a": 0, "relu": True}
+    tiny.steps[1:3] = [{**folded, "out": 1}, {**folded, "out": 2}]
+    tiny.steps, tiny.forward_steps = tiny.steps[:7], 7
+    with pytest.raises(REFUSED, match="only once"):
+        tiny.program()
 
 
 def test_arrays_of_another_kind_are_refused():
@@ -273,6 +293,7 @@ BAD_LAYERS: dict[str, Callable[[Tiny], object]] = {
     "too few places": lambda t: t.engine.bind_convolution(0, 0, numbers(54), numbers(53)),
     "place outside": lambda t: t.engine.bind_convolution(0, 0, numbers(3), np.array([0, 1, 3], np.int32)),
     "negative place": lambda t: t.engine.bind_convolution(0, 0, numbers(3), np.array([0, 1, -1], np.int32)),
+    "place twice": lambda t: t.engine.bind_convolution(0, 0, numbers(3), np.array([0, 0, 1], np.int32)),
     "missing convolution": lambda t: t.engine.bind_convolution(1, 0, numbers(54)),
     "negative convolution": lambda t: t.engine.bind_convolution(-1, 0, numbers(54)),
     "moved behind the store": lambda t: t.engine.move_convolution(0, 27),
@@ -317,6 +338,8 @@ BAD_LAYERS: dict[str, Callable[[Tiny], object]] = {
     "linear layer of no features": lambda t: t.engine.add_linear(0, 3),
     "arena of negative size": lambda t: _engine.Arena(-1),
     "no threads at all": lambda t: _engine.set_threads(0),
+    "more threads than can be": lambda t: _engine.set_threads(100_000),
+    "refresh with too many threads": lambda t: t.engine.refresh(np.zeros(80, np.float32), True, 100_000),
 }
 
 
