@@ -42,4 +42,6 @@ def test_every_command_of_the_tutorial_works(tmp_path):
     assert [line.split(": ")[1].split()[0] for line in exported] == ["0", "4"]
     in_a_hurry = told["sparcl learn shop photos/train/5 --minutes 0.05"]
     assert re.search(r"Learned 5 \(\d+ pictures\) in \d+ s", in_a_hurry)
-    assert in_a_hurry.splitlines()[-1].split()[0] == "6"  # the Python part comes last
+    from_folder, from_memory = in_a_hurry.splitlines()[-2:]  # the Python parts come last
+    assert from_folder.split()[0] == "6"
+    assert from_memory in ("dark", "bright")

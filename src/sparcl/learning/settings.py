@@ -1,7 +1,7 @@
 """The settings of a run: typed, checked, with the nearest match named for a misspelt key.
 
 A run is described by a preset `DATASET/METHOD`, or by a TOML file, and single values changed with `key=value`. Whatever
-is not given comes from, in this order: the method's tuned hyper-parameters, the data set's protocol, the defaults here.
+is not given comes from, in this order: the data set's protocol, the method's tuned hyper-parameters, the defaults here.
 """
 
 import copy
