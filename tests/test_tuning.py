@@ -6,7 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+import typer
 
+from sparcl.cli import tune as tune_command
 from sparcl.graph import build_model
 from sparcl.network import build_network
 from sparcl.tuning import Tuned, TuningCache, apply, tune
@@ -120,3 +122,24 @@ def test_the_command_tunes_and_remembers(tmp_path):
     assert "Tuned for this machine" in run.stdout
     stored = next(tmp_path.glob("tuning-*.json"))
     assert json.loads(stored.read_text())["found"]
+
+
+def test_what_was_found_before_an_interrupt_is_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SPARCL_CACHE", str(tmp_path))
+    densities = []
+
+    def interrupted(network, *_, keep, **__):
+        for name, index in network.parameters.index.items():
+            node = network.graph[name.removesuffix(".weight")]
+            densities.append(len(index) / network.graph.parameters_of(node)[0].size)
+        keep(Tuned("convolve a kind", ("a",), (3, 16), 2.0, 1.0))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune_command, "search", interrupted)
+    with pytest.raises(typer.Exit) as ended:
+        tune_command.tune("cifar10/sparcl-derpp-90", change=["width=8", "sparsifier.distribution=erk"])
+    assert ended.value.exit_code == 130
+    assert "Stopped" in capsys.readouterr().err
+    (stored,) = tmp_path.glob("tuning-*.json")
+    assert "convolve a kind" in stored.read_text()
+    assert max(densities) > 2 * min(densities)  # the run's own sparsities, which differ from layer to layer

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 QUICK = ["--set", "data.tasks=2", "--set", "epochs=1", "--set", "width=4", "--quiet"]
 
@@ -272,6 +273,68 @@ def test_two_processes_cannot_work_in_one_directory(tmp_path):
     finally:
         first.kill()
         first.wait()
+
+
+def test_runs_that_start_at_once_get_directories_of_their_own(tmp_path):
+    command = [sys.executable, "-m", "sparcl.cli.main", "run", "digits/er", *QUICK]
+    both = [subprocess.Popen([*command, "--set", f"method.learning_rate=0.{n}"], cwd=tmp_path) for n in (1, 2)]
+    assert [one.wait() for one in both] == [0, 0]
+    stored = [json.loads(path.read_text()) for path in tmp_path.glob("runs/*/settings.json")]
+    assert sorted(one["method"]["learning_rate"] for one in stored) == [0.1, 0.2]
+    assert len(list(tmp_path.glob("runs/*/result.json"))) == 2
+
+
+def test_a_tilde_is_the_home_directory(tmp_path):
+    home = os.environ | {"HOME": str(tmp_path), "SPARCL_CACHE": str(tmp_path / "cache")}
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(4):
+            Image.new("RGB", (8, 8), (60 * number, 0, 0)).save(tmp_path / "photos" / name / f"{number}.png")
+    choices = ("--set", "data.root=~/photos", "--set", "data.image_size=8", "--set", "model=convnet")
+    finished = sparcl("run", "folder/er", *choices, *QUICK[2:], "--out", tmp_path / "run", env=home)
+    assert finished.returncode == 0, finished.stderr
+
+
+def damaged_copy(run, target, file, change):
+    shutil.copytree(run, target)
+    content = json.loads((target / file).read_text())
+    change(content)
+    (target / file).write_text(json.dumps(content))
+    return target
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("result.json", lambda result: result["class_il"].update(average=10**400)),
+        ("result.json", lambda result: result["class_il"].update(average=float("inf"))),
+        ("costs.json", lambda costs: costs.update(peak_memory_mb=float("nan"))),
+        ("settings.json", lambda settings: settings["method"].update(name="\ud800")),
+        ("settings.json", lambda settings: settings["method"].update(other=nested(700))),
+        ("settings.json", lambda settings: settings.update(dataset="[/x]")),
+    ],
+)
+def test_a_foreign_run_stops_nothing_and_is_shown_as_it_is(finished_run, tmp_path, file, change):
+    foreign = damaged_copy(finished_run, tmp_path / "foreign", file, change)
+    finished = sparcl("compare", finished_run, foreign)
+    assert "Traceback" not in finished.stderr
+    if "nested too deeply" not in finished.stderr:
+        assert finished.returncode == 0
+        assert ("is damaged" in finished.stderr) == (file != "settings.json")
+        assert "digits/er" in finished.stdout
+
+
+def test_a_hostile_settings_file_gets_one_line(tmp_path):
+    for content in ("a = " + "[" * 5000, "seed = " + "1" * 5000):
+        (tmp_path / "x.toml").write_text(content)
+        assert refused(sparcl("run", tmp_path / "x.toml"), "is not a valid TOML file")
 
 
 def test_tables_are_never_cut(finished_run):

@@ -59,7 +59,7 @@ def test_a_change_is_noticed(class_folders: Path, picture: Callable[..., bytes])
     (class_folders / "cat" / "3.png").unlink()
     assert len(load(class_folders).tasks[0].train) < 24
     load(class_folders, image_size=16)
-    assert len(stores()) == 4
+    assert len(stores()) == 2  # one for each size: what the pictures were before is removed
 
 
 def cut_short(path: Path) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparcl.data import load_stream
+from sparcl.data import domains, load_stream
 from sparcl.data.domains import permuted, rotated
 from sparcl.errors import SparclError
 
@@ -49,3 +49,17 @@ def test_any_data_set_can_be_cut_into_domains():
         load_stream("digits", domains="rotated", classes_per_task=2)
     with pytest.raises(SparclError, match="from 1 to 100"):
         load_stream("permuted-digits", tasks=101)
+
+
+@pytest.mark.parametrize("name", ["permuted-digits", "rotated-digits"])
+def test_progress_is_told_and_changes_nothing(name, monkeypatch):
+    whole = load_stream(name)
+    monkeypatch.setattr(domains, "AT_ONCE", 100)
+    told = []
+    in_parts = load_stream(name, progress=lambda what, done, total: told.append((what, done, total)))
+    assert in_parts.fingerprint == whole.fingerprint
+    for task, same in zip(in_parts.tasks, whole.tasks, strict=True):
+        np.testing.assert_array_equal(task.train.originals(slice(None)), same.train.originals(slice(None)))
+    made = [(done, total) for what, done, total in told if what == "making domains"]
+    count = 5 * len(whole.tasks[0].train)
+    assert (count, count) in made and (100, count) in made

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparcl.data import load_stream
+from sparcl.data import DATASETS, load_stream
+from sparcl.data.export import export_pictures
 from sparcl.errors import SparclError
 
 WNIDS = ("n02", "n01")
@@ -70,6 +71,15 @@ def test_words_are_optional_and_made_unique(top: Path) -> None:
     assert load_stream("tiny_imagenet").class_names == ("crane (n02)", "crane (n01)")
     (top / "words.txt").unlink()
     assert load_stream("tiny_imagenet").class_names == ("n02", "n01")
+
+
+@pytest.mark.parametrize("word", ["TMP/outside", "../../outside", "a/b", ".."])
+def test_a_class_is_written_into_no_other_folder(top: Path, tmp_path: Path, word: str) -> None:
+    (top / "words.txt").write_text(f"n01\t{word.replace('TMP', str(tmp_path))}\nn02\tlemon\n")
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(SparclError, match="cannot be a folder's"):
+        export_pictures(DATASETS["tiny_imagenet"], None, tmp_path / "out")
+    assert set(tmp_path.rglob("*")) == before
 
 
 def refused(message: str, root: Path | None = None) -> None:

@@ -75,6 +75,19 @@ def test_headers_that_say_they_are_endless(tmp_path: Path, kind: bytes, packed: 
     refused(tmp_path / "a.tar", "would expand to more than 100 times its size")
 
 
+def test_headers_that_follow_each_other_without_end(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("long")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 512
+    (tmp_path / "a.tar").write_bytes((header.tobuf(tarfile.GNU_FORMAT) + b"a" * 512) * 2000)
+    refused(tmp_path / "a.tar", "is damaged or incomplete")
+
+
+def test_more_than_memory_should_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "MEMORY_LIMIT", 3 << 20)
+    noise = [(tarfile.TarInfo(f"{number}.png"), bytes(1 << 20)) for number in range(4)]
+    refused(tarred(tmp_path / "a.tar.gz", noise), "holds more than 3 MB")
+
+
 def test_members_with_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sparse member says how long it is, and what it has of that: here nothing."""
     monkeypatch.setattr(tree, "EXPANSION_ALLOWANCE", 100_000)

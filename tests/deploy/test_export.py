@@ -67,6 +67,21 @@ def test_bad_requests_are_refused(run, tmp_path):
     assert not list(run.glob("x.*"))
 
 
+def test_pictures_that_are_no_longer_those_that_were_learned_from(tmp_path):
+    for label, name in enumerate(("cat", "dog")):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(8):
+            Image.new("RGB", (8, 8), (100 * label, 9 * number, 0)).save(tmp_path / "photos" / name / f"{number}.png")
+    changes = ["data.root=photos", "data.image_size=8", "epochs=1", "model=convnet", "width=4", "batch_size=4"]
+    options = [word for change in changes for word in ("--set", change)]
+    assert command("run", "folder/er", *options, "--out", "run", "--json", cwd=tmp_path).returncode == 0
+    assert command("export", "run", "x.sparcl", cwd=tmp_path).returncode == 0
+    (tmp_path / "x.sparcl").unlink()
+    (tmp_path / "photos" / "cat").rename(tmp_path / "photos" / "ape")
+    refused(command("export", "run", "x.sparcl", cwd=tmp_path), "no longer those")
+    assert not (tmp_path / "x.sparcl").exists()
+
+
 def test_pictures_are_answered_and_damaged_ones_stop_no_other(run, tmp_path):
     command("export", "run", "digits.sparcl", cwd=run)
     digit = load_stream("digits").tasks[0].test.originals([0])[0, 0]

@@ -133,6 +133,10 @@ def test_a_finished_run_is_taken_over_and_a_dry_run_runs_nothing(undisturbed, tm
     assert "3 trials, 1 of them finished" in ended.stdout
     assert contents(tmp_path, "derpp") == contents(undisturbed, "derpp")
     assert cell(tmp_path, "er") is None
+    # Broken off before its last file, it is taken over again.
+    (cell(tmp_path, "derpp").path / "result.json").unlink()
+    finish(*(undisturbed / "small.toml", "--protocol", "smoke", "--out", tmp_path, "--adopt", run.path, "--dry-run"))
+    assert contents(tmp_path, "derpp") == contents(undisturbed, "derpp")
 
 
 def test_a_trial_that_fails_is_named_and_the_others_stay(undisturbed, tmp_path):

@@ -52,6 +52,27 @@ def test_a_run_that_goes_on_is_shown_as_far_as_it_is(dense, tmp_path):
     assert "No epoch has ended yet" in text_of(run)
 
 
+def test_joint_training_is_one_task(dense, tmp_path):
+    run = copied(dense, tmp_path)
+    for name in ("result.json", "costs.json"):
+        (run / name).unlink()
+    settings = json.loads((run / "settings.json").read_text())
+    (run / "settings.json").write_text(json.dumps(settings | {"method": {"name": "joint"}}))
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    first = [line for line in lines if '"event": "epoch"' in line][:1]
+    (run / "metrics.jsonl").write_text("".join(first))
+    assert "not finished: task 1 of 1, epoch 1 of 3 done" in text_of(run)
+
+
+def test_tasks_without_number_are_refused(dense, tmp_path):
+    run = copied(dense, tmp_path)
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    epoch = json.loads(next(line for line in lines if '"event": "epoch"' in line)) | {"task": 10**12}
+    (run / "metrics.jsonl").write_text("\n".join([*lines, json.dumps(epoch)]) + "\n")
+    with pytest.raises(SparclError, match="damaged in line"):
+        text_of(run)
+
+
 @pytest.mark.parametrize("name", ["settings.json", "stream.json", "metrics.jsonl", "result.json", "confusion.json"])
 @pytest.mark.parametrize("content", [b"{\n", b"[]\n", b"\xff\n", b'{"event": "epoch", "kind": 3, "class_il": 1}\n'])
 def test_a_damaged_file_gets_one_line_with_its_name(dense, tmp_path, name, content):

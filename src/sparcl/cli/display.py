@@ -107,7 +107,9 @@ def _mean(row: Row) -> str:
 
 
 def print_table(table: Table) -> None:
-    """A table is never squeezed: where the terminal is too narrow its lines wrap, but no name and no number is cut."""
-    needed = Console(width=1000).measure(table).maximum
-    console = Console(highlight=False)
-    Console(width=max(console.width, needed), highlight=False).print(table)
+    """A table is never squeezed: where the terminal is too narrow its lines wrap, but no name and no number is cut.
+
+    Names are shown as they are: "[red]" is a legal one.
+    """
+    needed = Console(width=1000, markup=False).measure(table).maximum
+    Console(width=max(Console().width, needed), highlight=False, markup=False).print(table)

@@ -27,6 +27,8 @@ def main() -> None:
                     sys.stdout.flush()  # here, where a full disk is still noticed
         except SparclError as error:
             fail(str(error))
+        except RecursionError:
+            fail("A file that was to be read is nested too deeply: it is damaged, or made to do harm.")
         except MemoryError:
             fail("There is not enough memory for this. Choose a smaller network, batch or buffer.")
     except KeyboardInterrupt:

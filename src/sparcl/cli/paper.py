@@ -89,9 +89,10 @@ def paper(
         raise SparclError("--into takes one table: give its name instead of all.")
     check_section(into, section or "")
     root, silent = out / "cells", quiet or as_json
-    estimates = Estimates(root, threads)
     wish = Wish(protocol, seeds, dataset or [], only or [], change or [])
-    prepared = prepare(name, wish, estimates)
+    with progress_bar(silent) as progress:
+        estimates = Estimates(root, threads, progress)
+        prepared = prepare(name, wish, estimates)
     trials = [trial for one in prepared for trial in one.trials()]
     for trial, path in adopt(trials, root, take or []):
         if not silent:

@@ -14,9 +14,8 @@ from sparcl.cli.run import chosen_settings
 from sparcl.compiler import Plan, PlanStep, compile_graph, place_apart
 from sparcl.graph import Graph, build_model
 from sparcl.learning.planned_stream import stream_without_pictures
-from sparcl.learning.settings import Settings
 from sparcl.network.native import NativeNetwork
-from sparcl.sparsity.layers import Layer, sparse_layers
+from sparcl.sparsity.layers import layers_of
 
 TILE_SHAPES = ("1x1", "1x2", "1x4", "1x8", "1x16", "2x4", "2x8", "4x4")  # of native/kernels/kernels.h
 BYTES = 4  # of a float
@@ -27,7 +26,7 @@ def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
     with progress_bar() as progress:
         stream = stream_without_pictures(chosen, progress)
     graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
-    net = build(graph, _sparse_layers(chosen, graph))
+    net = build(graph, layers_of(graph, chosen.sparsity, chosen.sparsifier.options))
     images = batch or chosen.batch_size
     plan, inference = net.program(images, backward=True).plan, net.program(images, backward=False).plan
     content = {
@@ -48,13 +47,6 @@ def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
         print(json.dumps(content))
     else:
         _print(content)
-
-
-def _sparse_layers(chosen: Settings, graph: Graph) -> list[Layer]:
-    options = chosen.sparsifier.options
-    if not chosen.sparsity and not options["layer_sparsity"]:
-        return []
-    return sparse_layers(graph, chosen.sparsity, options["distribution"], options["layers"], options["layer_sparsity"])
 
 
 def _step(net: NativeNetwork, plan: Plan, number: int) -> dict[str, Any]:

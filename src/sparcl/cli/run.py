@@ -1,8 +1,11 @@
 """`sparcl run`: learn a stream of tasks."""
 
+import contextlib
+import itertools
 import json
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +16,7 @@ from sparcl.cli.compare import print_rows
 from sparcl.cli.display import Display, progress_bar
 from sparcl.data import Stream, load_stream
 from sparcl.errors import SparclError
-from sparcl.files import locked
+from sparcl.files import locked, make_directory, write_error
 from sparcl.learning import environment, settings
 from sparcl.learning.plugins import import_plugins
 from sparcl.learning.run_directory import RunDirectory
@@ -61,13 +64,11 @@ def run(
         chosen = chosen_settings(preset, protocol, change, plugin)
         chosen = replace(chosen, threads=chosen.threads or available_cores())
         if chosen.data.root is not None:
-            chosen = replace(chosen, data=replace(chosen.data, root=chosen.data.root.resolve()))
-        path = out or _fresh_directory(chosen)
-        RunDirectory.check_free(path)
-        with Run(chosen, path, plugin, silent) as learning:  # whatever cannot work fails before anything is written
+            chosen = replace(chosen, data=replace(chosen.data, root=chosen.data.root.expanduser().resolve()))
+        # Whatever cannot work fails before anything is written.
+        with _new_directory(chosen, out) as path, Run(chosen, path, plugin, silent) as learning:
             directory = RunDirectory.create(path, learning.settings, environment.describe())
-            with locked(path):
-                result = learning.go()
+            result = learning.go()
     else:
         if preset is not None or change or out is not None or protocol is not None:
             raise SparclError("--resume continues a run as it was started: give no preset, --set, --protocol or --out.")
@@ -139,13 +140,38 @@ def _load(chosen: settings.Settings, quiet: bool) -> Stream:
         return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
 
 
-def _fresh_directory(chosen: settings.Settings) -> Path:
+@contextlib.contextmanager
+def _new_directory(chosen: settings.Settings, out: Path | None) -> Iterator[Path]:
+    """A directory that no other process takes too; if nothing was put into it, it goes again."""
+    if out is not None:
+        RunDirectory.check_free(out)
+    is_ours, path = out is None or not out.exists(), out or _own_name(chosen)
+    try:
+        make_directory(path)
+    except OSError as error:
+        raise write_error(path, error) from error
+    try:
+        with locked(path):
+            yield path
+    finally:
+        if is_ours:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+
+
+def _own_name(chosen: settings.Settings) -> Path:
+    """Makes the directory: so nobody who starts the same at the same time gets the same name."""
     name = comparison.short_name(chosen).replace("/", "-")
     if chosen.protocol != "full":
         name += f"-{chosen.protocol}"
     name += f"-seed{chosen.seed}"
-    candidate, number = Path("runs") / name, 1
-    while candidate.exists():
-        number += 1
-        candidate = Path("runs") / f"{name}-{number}"
-    return candidate
+    for number in itertools.count(1):
+        path = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir(parents=True)
+            break
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise write_error(path, error) from error
+    return path

@@ -43,7 +43,7 @@ def _show_classes(found: dict[str, Any], last: Judgement) -> None:
     for entry in found["classes"]:
         right, count = last.held_out.get(entry["name"], (0, 0))
         accuracy = f"{100 * right / count:.1f}%" if count else "-"
-        table.add_row(_plain(entry["name"]), str(entry["kept"]), str(entry["held_out"]), accuracy)
+        table.add_row(entry["name"], str(entry["kept"]), str(entry["held_out"]), accuracy)
     print_table(table)
 
 
@@ -56,7 +56,7 @@ def _show_history(found: dict[str, Any]) -> None:
         before = Judgement.from_json(entry["before"]).accuracy if entry["before"] else None
         after = Judgement.from_json(entry["after"]).accuracy
         numbers = (str(entry["epochs"]), f"{entry['seconds']:.0f}", _percent(before), _percent(after))
-        table.add_row(str(entry["number"]), entry["when"][:16].replace("T", " "), _plain(pictures), *numbers)
+        table.add_row(str(entry["number"]), entry["when"][:16].replace("T", " "), pictures, *numbers)
     print_table(table)
 
 
@@ -70,13 +70,6 @@ def _accuracy(judgement: Judgement) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}%"
-
-
-def _plain(name: str) -> Any:
-    """A name is shown as it is: "[red]" is a legal one."""
-    from rich.text import Text
-
-    return Text(name)
 
 
 def _size(size: int) -> str:

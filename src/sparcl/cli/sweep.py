@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from sparcl.cli.compare import print_rows
-from sparcl.cli.display import print_table
+from sparcl.cli.display import print_table, progress_bar
 from sparcl.cli.run import PluginOption
 from sparcl.cli.trials_options import (
     AddressOption,
@@ -77,8 +77,9 @@ def sweep(
         return
     if planned.file.search is not None and not planned.file.grid:
         raise SparclError(f"{file} describes a search: add --search --on ray.")
-    estimates = Estimates(root, threads)
-    trials = [weighted(trial, estimates.flops(trial.settings)) for trial in planned.trials()]
+    with progress_bar(quiet or as_json) as progress:
+        estimates = Estimates(root, threads, progress)
+        trials = [weighted(trial, estimates.flops(trial.settings)) for trial in planned.trials()]
     if dry_run:
         print_plan(trials, root, estimates, jobs or max(1, available_cores() // threads))
         return

@@ -24,7 +24,7 @@ class TrialsDisplay:
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Console(stderr=True, highlight=False, markup=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._told: set[str] = set()
 
@@ -50,7 +50,7 @@ class TrialsDisplay:
                 self._told.add(line)
                 left = f"; {duration(seconds_left)} left" if seconds_left else ""
                 done = sum(one.place in ("finished", "cached") for one in standings)
-                self._console.print(f"[{done}/{len(standings)}] {line}{left}", markup=False, soft_wrap=True)
+                self._console.print(f"[{done}/{len(standings)}] {line}{left}", soft_wrap=True)
 
 
 def _news(standing: Standing) -> str:

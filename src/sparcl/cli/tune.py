@@ -1,6 +1,7 @@
 """`sparcl tune`: find the fastest settings of the engine for a network on this machine."""
 
 import json
+import sys
 from typing import Annotated
 
 import numpy as np
@@ -15,7 +16,7 @@ from sparcl.learning.planned_stream import stream_without_pictures
 from sparcl.learning.tuning import summary, tuning_cache
 from sparcl.network import build_network, choose_backend
 from sparcl.network.native import NativeNetwork
-from sparcl.sparsity.layers import sparse_layers
+from sparcl.sparsity.layers import layers_of
 from sparcl.sparsity.masks import random_mask
 from sparcl.tuning import Tuned, apply
 from sparcl.tuning import tune as search
@@ -51,21 +52,25 @@ def tune(
     network = build_network(graph, generator, chosen.threads, backend)
     if not isinstance(network, NativeNetwork):
         raise SparclError(f"There is nothing to tune: {reason}.")
-    if chosen.sparsity:
-        layers = sparse_layers(graph, chosen.sparsity)
-        network.parameters.set_index(
-            {layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers}
-        )
-    cache = tuning_cache()
-    with progress_bar(quiet=as_json) as bar:
-        results = search(
-            network,
-            chosen.batch_size,
-            seconds,
-            seed,
-            known={} if again else cache.load(),
-            progress=lambda share: bar("tuning", round(100 * share), 100),
-        )
+    layers = layers_of(graph, chosen.sparsity, chosen.sparsifier.options)
+    network.parameters.set_index({layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers})
+    cache, kept = tuning_cache(), list[Tuned]()
+    try:
+        with progress_bar(quiet=as_json) as bar:
+            bar("tuning", 0, 100)
+            results = search(
+                network,
+                chosen.batch_size,
+                seconds,
+                seed,
+                known={} if again else cache.load(),
+                progress=lambda share: bar("tuning", round(100 * share), 100),
+                keep=kept.append,
+            )
+    except KeyboardInterrupt:
+        cache.store(kept)
+        print(f"Stopped. What was found until now ({len(kept)} kinds of passes) is in {cache.path}", file=sys.stderr)
+        raise typer.Exit(130) from None
     cache.store(results)
     apply(network, results)
     if as_json:

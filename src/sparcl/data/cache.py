@@ -5,9 +5,9 @@ A decoded dataset is a directory of plain arrays below the cache directory:
     <dataset>-<fingerprint>/  train_images.npy  train_labels.npy  test_images.npy  test_labels.npy  meta.json
 
 The fingerprint covers the names, sizes and times of the source's files, the decoding options and the format, so a
-changed dataset is decoded anew. The directory is written under another name and renamed when it is complete; a lock
-lets one process decode while others that want the same dataset wait for it. A directory that does not agree with its
-own meta.json is thrown away and written again.
+changed dataset is decoded anew, and what it was before is removed. The directory is written under another name and
+renamed when it is complete; a lock lets one process decode while others that want the same dataset wait for it. A
+directory that does not agree with its own meta.json is thrown away and written again.
 """
 
 import contextlib
@@ -46,8 +46,10 @@ def load_store(source: Source, root: Path | None, options: DecodingOptions, prog
     with _only_writer(target, progress):
         store = open_store(target)  # another process may have written it while this one waited
         if store is None:
-            _write_store(target, source.read(tree, options), progress)
+            origin = _origin(tree, options)
+            _write_store(target, source.read(tree, options), origin, progress)
             store = open_store(target)
+            _remove_older(target, source.name, origin)
     if store is None:
         raise OSError(f"{target} was written but does not read back")
     return store
@@ -55,7 +57,24 @@ def load_store(source: Source, root: Path | None, options: DecodingOptions, prog
 
 def fingerprint(tree: Tree, options: DecodingOptions) -> str:
     described = [FORMAT, str(tree.location.resolve()), dataclasses.asdict(options), tree.stamps]
+    return _digest(described)
+
+
+def _origin(tree: Tree, options: DecodingOptions) -> str:
+    """The same for all states that the files in one place have had."""
+    return _digest([str(tree.location.resolve()), dataclasses.asdict(options)])
+
+
+def _digest(described: list[Any]) -> str:
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
+
+
+def _remove_older(newest: Path, name: str, origin: str) -> None:
+    """Nobody can ask for what the same files were before. Whoever has it mapped keeps it until the end."""
+    for other in newest.parent.glob(f"{name}-*/meta.json"):
+        with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):
+            if other.parent != newest and json.loads(other.read_text()).get("origin") == origin:
+                shutil.rmtree(other.parent)
 
 
 def open_store(directory: Path) -> Store | None:
@@ -120,7 +139,7 @@ def _only_writer(target: Path, progress: Progress | None) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write_store(target: Path, contents: Contents, progress: Progress | None) -> None:
+def _write_store(target: Path, contents: Contents, origin: str, progress: Progress | None) -> None:
     partial = target.with_name(target.name + files.TEMPORARY_SUFFIX)
     try:
         # Left behind by a process that was killed, or damaged: the lock says that nobody else is at work here.
@@ -129,6 +148,7 @@ def _write_store(target: Path, contents: Contents, progress: Progress | None) ->
         partial.mkdir()
         statistics = ChannelStatistics(contents.image_shape[0])
         meta: dict[str, Any] = {"class_names": contents.class_names, "image_shape": contents.image_shape}
+        meta["origin"] = origin
         meta["train"] = _write_split(partial, "train", contents, contents.train, progress, statistics)
         meta["test"] = _write_split(partial, "test", contents, contents.test, progress, None)
         meta["mean"], meta["std"] = statistics.result()

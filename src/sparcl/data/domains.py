@@ -7,6 +7,7 @@ The first task has the images as they are. Shifting and mirroring would undo wha
 augmentation. All tasks together lie in one store: memory is as many times that of the images as there are tasks.
 """
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -14,18 +15,26 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sparcl.data.augmentation import Augmentation
-from sparcl.data.source import Domains
+from sparcl.data.source import Domains, Progress
 from sparcl.data.store import Store
 from sparcl.data.stream import Samples, Stream, Task
 from sparcl.data.tasks import Cut, cut_into_tasks
 from sparcl.errors import SparclError
 
 DEFAULT_TASKS = 5
+AT_ONCE = 1000  # images that are turned between two reports of progress
 PERMUTATION_SEED = 2022
 """Every run of a permuted stream sees the same permutations."""
 
 
-def cut_into_domains(name: str, store: Store, cut: Cut, domains: Domains, augmentation: Augmentation) -> Stream:
+def cut_into_domains(
+    name: str,
+    store: Store,
+    cut: Cut,
+    domains: Domains,
+    augmentation: Augmentation,
+    progress: Progress | None = None,
+) -> Stream:
     """A stream of cut.tasks tasks with all classes each."""
     tasks = DEFAULT_TASKS if cut.tasks is None else cut.tasks
     if not 1 <= tasks <= 100:
@@ -33,9 +42,9 @@ def cut_into_domains(name: str, store: Store, cut: Cut, domains: Domains, augmen
     plain = replace(augmentation, padding=0, flip=False)
     whole = cut_into_tasks(name, store, replace(cut, classes_per_task=len(store.class_names), tasks=None), plain)
     (task,) = whole.tasks
-    train = _in_every_domain(task.train, domains, tasks)
-    test = _in_every_domain(task.test, domains, tasks)
-    validation = _in_every_domain(task.validation, domains, tasks) if task.validation else [None] * tasks
+    train = _in_every_domain(task.train, domains, tasks, progress)
+    test = _in_every_domain(task.test, domains, tasks, progress)
+    validation = _in_every_domain(task.validation, domains, tasks, progress) if task.validation else [None] * tasks
     names = [_name(domains, index, tasks) for index in range(tasks)]
     return replace(
         whole,
@@ -44,13 +53,19 @@ def cut_into_domains(name: str, store: Store, cut: Cut, domains: Domains, augmen
     )
 
 
-def _in_every_domain(samples: Samples, domains: Domains, tasks: int) -> list[Samples]:
+def _in_every_domain(samples: Samples, domains: Domains, tasks: int, progress: Progress | None) -> list[Samples]:
     """The samples once for each task, in one new store. A store without pictures stays without."""
     count = len(samples)
     pictures = samples.images
     if len(pictures):
         original = samples.originals(slice(None))
-        pictures = np.concatenate([_transformed(original, domains, task, tasks) for task in range(tasks)])
+        pictures = np.empty((tasks * count, *original.shape[1:]), np.uint8)
+        for task, first in itertools.product(range(tasks), range(0, count, AT_ONCE)):
+            some = original[first : first + AT_ONCE]
+            done = task * count + first
+            pictures[done : done + len(some)] = _transformed(some, domains, task, tasks)
+            if progress:
+                progress("making domains", done + len(some), len(pictures))
     return [Samples(pictures, np.arange(task * count, (task + 1) * count), samples.labels) for task in range(tasks)]
 
 

@@ -19,6 +19,9 @@ def export_pictures(source: Source, root: Path | None, folder: Path, progress: P
     contents = source.read(source.files(root), decoding_options(source, None, 0.2))
     if not folder.name:
         raise SparclError(f"{folder} is there already. Name the folder to make.")
+    for name in contents.class_names:
+        if "/" in name or name in (".", ".."):
+            raise SparclError(f"The class {name!r} of {source.name} cannot be written: its name cannot be a folder's.")
     partial = folder.with_name(folder.name + TEMPORARY_SUFFIX)
     written = 0
     try:

@@ -62,11 +62,18 @@ def load_stream(
         order_seed=order_seed,
         validation=validation,
         images_per_task=images_per_task,
+        progress=progress,
     )
 
 
 def cut_stream(
-    source: Source, store: Store, *, classes_per_task: int | None, domains: Domains | None, **choices: Any
+    source: Source,
+    store: Store,
+    *,
+    classes_per_task: int | None,
+    domains: Domains | None,
+    progress: Progress | None = None,
+    **choices: Any,
 ) -> Stream:
     """A stream of tasks with new classes, or of domains; see load_stream for what each choice means."""
     domains = domains or source.domains
@@ -80,7 +87,7 @@ def cut_stream(
     )
     augmentation = augmentation_of(source, store)
     if domains is not None:
-        return cut_into_domains(source.name, store, cut, domains, augmentation)
+        return cut_into_domains(source.name, store, cut, domains, augmentation, progress)
     return cut_into_tasks(source.name, store, cut, augmentation)
 
 

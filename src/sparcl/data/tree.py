@@ -27,6 +27,8 @@ EXPANSION_LIMIT = 100
 """How many times its own size an archive may expand to (images hardly compress at all)."""
 EXPANSION_ALLOWANCE = 64 * 2**20
 """What any archive may expand to, however small it is."""
+MEMORY_LIMIT = 2**30
+"""What a .tar archive may hold, since all of it is kept in memory."""
 DEPTH_LIMIT = 16
 """How many folders deep a file may lie."""
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz")
@@ -216,13 +218,15 @@ class TarTree(ArchiveTree):
                         continue
                     total += member.size  # a sparse member is larger than what the archive holds of it
                     _refuse_bomb(path, total)
+                    if total > MEMORY_LIMIT:
+                        raise SparclError(f"{path} holds more than {MEMORY_LIMIT >> 20} MB. Unpack it into a folder.")
                     file = archive.extractfile(member) if member.isreg() else None
                     if file is None:
                         raise SparclError(f"{self.where(name)} is a link or a special file, which is refused.")
                     if name in contents:
                         raise SparclError(f"{path} holds {shown(name)} twice. Pack it again.")
                     contents[name] = _within_limit(file.read(min(member.size, FILE_LIMIT) + 1), self.where(name))
-        except (tarfile.TarError, zlib.error, LZMAError, EOFError, OSError, ValueError) as error:
+        except (tarfile.TarError, zlib.error, LZMAError, EOFError, OSError, ValueError, RecursionError) as error:
             raise _broken(path, error) from error
         return contents
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from sparcl.data import Progress, Stream
 from sparcl.errors import SparclError
 from sparcl.graph import Graph, build_model
 from sparcl.learning.costs import network_cost, training_plan
@@ -17,7 +18,7 @@ from sparcl.learning.settings import Settings, run_key
 from sparcl.methods import cross_entropy
 from sparcl.metrics.schedule import count_plan
 from sparcl.network import Network, Sgd, build_network, choose_backend
-from sparcl.sparsity.layers import sparse_layers
+from sparcl.sparsity.layers import layers_of
 from sparcl.sparsity.masks import random_mask
 
 SECONDS_TO_START = 4.0  # a process, its imports, its data
@@ -31,8 +32,10 @@ Kind = tuple[str, int, str, str, int, float]
 class Estimates:
     """Remembers what was counted and timed: trials that differ in their seed are the same work."""
 
-    def __init__(self, finished_under: Path, threads: int) -> None:
+    def __init__(self, finished_under: Path, threads: int, progress: Progress | None = None) -> None:
+        """progress: told while pictures are decoded, which have to be counted."""
         self._threads = threads
+        self._progress = progress
         self._flops: dict[str, float] = {}
         self._rates: dict[Kind, float] = _rates(finished_under)
 
@@ -40,7 +43,7 @@ class Estimates:
         """Of the whole run: training, and every evaluation."""
         name = run_key(replace(settings, seed=0))
         if name not in self._flops:
-            self._flops[name] = _planned(settings)
+            self._flops[name] = _planned(settings, self._progress)
         return self._flops[name]
 
     def seconds(self, settings: Settings) -> float:
@@ -51,9 +54,9 @@ class Estimates:
         return SECONDS_TO_START + self.flops(settings) / self._rates[kind]
 
 
-def _planned(settings: Settings) -> float:
-    stream = stream_without_pictures(settings)
-    network = network_cost(planned_graph(settings))
+def _planned(settings: Settings, progress: Progress | None) -> float:
+    stream = stream_without_pictures(settings, progress)
+    network = network_cost(_graph(settings, stream))
     forward = 2 * network.macs * network.density(settings.sparsity)
     sizes = np.cumsum([len(task.test) for task in stream.tasks])
     evaluated = int(sizes[-1] + sizes.sum() * (1 + settings.evaluation.snapshots))
@@ -61,7 +64,10 @@ def _planned(settings: Settings) -> float:
 
 
 def planned_graph(settings: Settings) -> Graph:
-    stream = stream_without_pictures(settings)
+    return _graph(settings, stream_without_pictures(settings))
+
+
+def _graph(settings: Settings, stream: Stream) -> Graph:
     return build_model(settings.model, stream.image_shape, stream.classes, settings.width)
 
 
@@ -95,10 +101,8 @@ def _timed(settings: Settings, graph: Graph, threads: int) -> float:
     """FLOPs a second of one training step, the fastest of three: a rough number, but of this machine."""
     generator = np.random.default_rng(0)
     network = build_network(graph, generator, threads, planned_backend(settings, graph))
-    if settings.sparsity:
-        layers = sparse_layers(graph, settings.sparsity)
-        masks = {layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers}
-        network.parameters.set_index(masks)
+    layers = layers_of(graph, settings.sparsity, settings.sparsifier.options)
+    network.parameters.set_index({layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers})
     images = generator.normal(size=(SAMPLES, *graph.nodes[0].shape)).astype(np.float32)
     seconds = min(_step_seconds(network, images) for _ in range(3))
     cost = network_cost(graph)

@@ -15,8 +15,6 @@ SECONDS_TO_SAVE = 120.0
 
 
 class LocalPool:
-    name = "local"
-
     def __init__(self, jobs: int, threads: int, plugins: Sequence[Path] = ()) -> None:
         cores = sorted(os.sched_getaffinity(0))
         self.jobs = jobs or max(1, len(cores) // threads)

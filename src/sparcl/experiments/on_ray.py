@@ -64,8 +64,6 @@ def run_order(order_json: str, threads: int) -> tuple[str, str]:
 
 
 class RayPool:
-    name = "ray"
-
     def __init__(
         self, jobs: int, threads: int, address: str | None = None, memory_mb: int = 0, plugins: Sequence[Path] = ()
     ) -> None:

@@ -91,7 +91,7 @@ class Sweep:
                 values = _combined(values, nested(name, value))
             chosen = settings.resolve(_combined(values, {**extra, "seed": seed}))
             if chosen.data.root is not None:
-                chosen = replace(chosen, data=replace(chosen.data, root=chosen.data.root.resolve()))
+                chosen = replace(chosen, data=replace(chosen.data, root=chosen.data.root.expanduser().resolve()))
             named = ", ".join(f"{name.removeprefix('method.')}={value}" for name, value in point.items())
             yield Trial(f"{named or self.file.base}, seed {seed}", chosen)
 

@@ -17,7 +17,7 @@ from sparcl.report.comparison import short_name
 PROGRESS_FILE = "progress.json"
 # Everything but the checkpoints; the result comes last, because it makes the run a finished one.
 ADOPTED = (
-    *("costs.json", "environment.json", "metrics.jsonl", "settings.json", "stream.json", "confusion.json"),
+    *("costs.json", "environment.json", "metrics.jsonl", "stream.json", "confusion.json", "settings.json"),
     "result.json",
 )
 
@@ -77,7 +77,7 @@ def adopt(trials: Iterable[Trial], root: Path, finished_runs: Iterable[Path]) ->
     taken = []
     for trial in trials:
         source, target = found.get(run_key(trial.settings)), trial.directory(root)
-        if source is not None and not has_begun(target):
+        if source is not None and not is_finished(target):
             for name in (name for name in ADOPTED if (source / name).is_file()):
                 write_bytes(target.path / name, (source / name).read_bytes())
             taken.append((trial, source))

@@ -39,6 +39,11 @@ def learned_by(directory: RunDirectory, progress: Progress | None = None) -> Lea
         )
     tensors, state = found
     stream = load_stream(settings.dataset, order_seed=settings.seed, progress=progress, **vars(settings.data))
+    if state.get("data") != stream.fingerprint:
+        raise SparclError(
+            f"The pictures are no longer those that {directory.path} has learned from, so the names of its classes and "
+            "how its input is normalised are not known. Put them back to export it."
+        )
     graph = build_model(settings.model, stream.image_shape, stream.classes, settings.width)
     try:
         names = _known_classes(stream, method.learns_all_tasks_at_once, Position.from_json(state["position"]))

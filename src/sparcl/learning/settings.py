@@ -173,18 +173,25 @@ def from_json(stored: Values) -> Settings:
     return validated(Settings, stored)
 
 
+def learns_all_tasks_at_once(stored: Settings) -> bool:
+    """A method that is not known here takes one task after the other, as nearly all do."""
+    method = METHODS.get(stored.method.name)
+    return method is not None and method.learns_all_tasks_at_once
+
+
 def fingerprint(settings: Settings) -> str:
     """Tells whether two settings lead to the same run."""
     content = plain(settings)
     for name in ("threads", "tuning_seconds", "checkpoint"):
         del content[name]
     del content["data"]["root"]
-    return hashlib.sha256(json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def run_key(settings: Settings) -> str:
     """Equal for settings that lead to the same run on the same pictures."""
-    where = os.fsencode(settings.data.root.resolve()) if settings.data.root else b""
+    where = os.fsencode(settings.data.root.expanduser().resolve()) if settings.data.root else b""
     return hashlib.sha256(f"{fingerprint(settings)} ".encode() + where).hexdigest()
 
 
@@ -207,7 +214,7 @@ def from_file(path: Path) -> Values:
         return tomllib.loads(path.read_text())
     except OSError as error:
         raise SparclError(f"{path} could not be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not text, a number without end, lists in lists
         raise SparclError(f"{path} is not a valid TOML file: {error}.") from error
 
 

@@ -1,6 +1,7 @@
 """Finished runs side by side: runs that differ only in their seed become one row, with mean and standard deviation."""
 
 import datetime
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -60,13 +61,14 @@ def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None)
             directory = RunDirectory.open(path)
             settings, result = directory.stored_settings(), directory.result()
             found = _Finished(settings, path, _processor(directory), measures(directory) if result is not None else {})
+            key = run_key(replace(settings, seed=0))
         except SparclError as error:
             note(f"Left out: {error}")
             continue
         if not found.measured:
             note(f"Left out: {path} is not finished. Continue it with: sparcl run --resume {path}")
             continue
-        group = groups.setdefault(run_key(replace(settings, seed=0)), [])
+        group = groups.setdefault(key, [])
         same = [other.path for other in group if other.settings.seed == settings.seed]
         if same:
             note(f"Left out: {path} is the same run as {same[0]}, with the same seed.")
@@ -112,7 +114,9 @@ def measures(directory: RunDirectory) -> dict[str, float | None]:
         accuracies = _domain_measures(result) if "domain_il" in result else _class_measures(result)
         measures = (*accuracies, sum(costs["seconds"].values()), costs["peak_memory_mb"])
         numbers = [None if measure is None else float(measure) for measure in measures]
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if not all(number is None or math.isfinite(number) for number in numbers):
+            raise ValueError("a measure is no number")
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise SparclError(f"{directory.path}/result.json or costs.json is damaged ({error!r}).") from error
     return dict(zip((*names, *COSTS), numbers, strict=True))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sparcl.errors import SparclError
 from sparcl.graph import Graph
@@ -55,6 +55,13 @@ def sparse_layers(
     return [
         Layer(f"{name}.weight", graph.parameters_of(graph[name])[0].size, value) for name, value in sparsities.items()
     ]
+
+
+def layers_of(graph: Graph, sparsity: float, options: Mapping[str, Any]) -> list[Layer]:
+    """Those that a sparsifier with these options makes sparse; of a dense run none."""
+    if not sparsity and not options["layer_sparsity"]:
+        return []
+    return sparse_layers(graph, sparsity, options["distribution"], options["layers"], options["layer_sparsity"])
 
 
 def _erdos_renyi_kernel(shapes: Mapping[str, tuple[int, ...]], density: float) -> dict[str, float]:

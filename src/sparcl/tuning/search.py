@@ -93,8 +93,12 @@ def tune(
     seed: int = 0,
     known: Mapping[str, Tuned] | None = None,
     progress: Callable[[float], None] = lambda share: None,
+    keep: Callable[[Tuned], None] = lambda tuned: None,
 ) -> list[Tuned]:
-    """Search for at most so many seconds. Kinds in `known` are not searched again. The knobs are not applied yet."""
+    """Search for at most so many seconds. Kinds in `known` are not searched again. The knobs are not applied yet.
+
+    keep: told of each result as it is found, for whoever may break off the search.
+    """
     network.prepare()
     kinds: dict[str, list[tuple[str, str]]] = {}
     for node in network.graph:
@@ -103,7 +107,7 @@ def tune(
                 kinds.setdefault(kind_of(network, node, op, images), []).append((node.name, op))
     bench = _Bench(network, images)
     try:
-        return _tune(bench, kinds, seconds, seed, known or {}, progress)
+        return _tune(bench, kinds, seconds, seed, known or {}, progress, keep)
     finally:
         bench.close()
 
@@ -115,6 +119,7 @@ def _tune(
     seed: int,
     known: Mapping[str, Tuned],
     progress: Callable[[float], None],
+    keep: Callable[[Tuned], None],
 ) -> list[Tuned]:
     kinds = {key: members for key, members in kinds.items() if members[0] in bench.steps}  # the first has no data pass
     found = [_renamed(known[key], members) for key, members in kinds.items() if key in known]
@@ -130,6 +135,7 @@ def _tune(
             break
         share = defaults[key] * len(members) / max(total - done, 1e-9)
         found.append(_search(bench, key, members, time.monotonic() + max(0.2, left * min(1.0, 1.5 * share)), generator))
+        keep(found[-1])
         done += defaults[key] * len(members)
         progress(done / total)
     return found

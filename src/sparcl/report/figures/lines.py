@@ -5,7 +5,6 @@ its points are is written into the lines (data-x, data-y), where a script can re
 """
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -128,8 +127,3 @@ class LinePlot:
         marks = self._y_ticks
         share = (value - marks[0]) / (marks[-1] - marks[0])
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-
-
-def finite(values: Sequence[float | None]) -> list[float | None]:
-    """What cannot be drawn becomes a gap."""
-    return [value if value is not None and math.isfinite(value) else None for value in values]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sparcl.learning.settings import learns_all_tasks_at_once
 from sparcl.report.figures.palette import series_class
 from sparcl.report.markup import Markup, element, join
 from sparcl.report.measures import FULL_FLOPS, MEMORY, TRAINING_TIME, RunView, leading_kind, newest
@@ -106,8 +107,9 @@ def _state(run: RunRecord) -> Markup:
     if not history.epochs:
         return element("p", "begun", class_="state")
     last = history.epochs[-1]
-    done = 1.0 if not run.tasks else min(1.0, (last.task + (last.epoch + 1) / epochs) / run.tasks)
-    words = f"not finished: task {last.task + 1} of {run.tasks or '?'}, epoch {last.epoch + 1} of {epochs} done"
+    tasks = 1 if learns_all_tasks_at_once(run.settings) else run.tasks
+    done = 1.0 if not tasks else min(1.0, (last.task + (last.epoch + 1) / epochs) / tasks)
+    words = f"not finished: task {last.task + 1} of {tasks or '?'}, epoch {last.epoch + 1} of {epochs} done"
     bar = element(
         "svg",
         element("rect", width="100%", height=6, rx=3, class_="track"),
