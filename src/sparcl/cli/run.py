@@ -170,8 +170,7 @@ def _own_name(chosen: settings.Settings) -> Path:
         try:
             path.mkdir(parents=True)
             break
-        except FileExistsError:
-            continue
         except OSError as error:
-            raise write_error(path, error) from error
+            if not path.exists():
+                raise write_error(path, error) from error
     return path
