@@ -177,6 +177,8 @@ def test_mistakes_get_one_line(tmp_path, finished_run):
     assert refused(sparcl("run", "cifar10/er", "--out", tmp_path / "x", env=nothing), "sparcl data get cifar10")
     assert refused(sparcl("run", "folder/er", "--out", tmp_path / "x"), "data.root")
     assert not (tmp_path / "x").exists()
+    assert refused(sparcl("run", "folder/er", cwd=tmp_path), "data.root")
+    assert not (tmp_path / "runs").exists()
 
 
 def env_without_data(directory):

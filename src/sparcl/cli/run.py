@@ -155,8 +155,10 @@ def _new_directory(chosen: settings.Settings, out: Path | None) -> Iterator[Path
             yield path
     finally:
         if is_ours:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # what is not empty stays
                 path.rmdir()
+                if out is None:
+                    path.parent.rmdir()
 
 
 def _own_name(chosen: settings.Settings) -> Path:
