@@ -53,6 +53,14 @@ PROTOCOLS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "evaluation": _SMOOTHED,
             "sparsifier": {"stage_epochs": 1},
         },
+        # The paper's ten stages and all of its images, at half its width and a fifth of its epochs: hours.
+        "medium": {
+            "width": 32,
+            "epochs": 10,
+            "buffer_size": 500,
+            "evaluation": _SMOOTHED,
+            "sparsifier": {"stage_epochs": 1},
+        },
         # All images, once, through the narrow network.
         "online": {"width": 20, "evaluation": _SMOOTHED, **_ONLINE},
         # For `make check-accuracy`: tells a broken learner from a good one.
