@@ -3,13 +3,13 @@
 #include "bindings.h"
 
 #include <malloc.h>
-#include <omp.h>
 
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "dispatch.h"
+#include "parallel/usable_cores.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -18,7 +18,7 @@ using sparcl::require;
 
 namespace {
 
-int thread_count = omp_get_num_procs();
+int thread_count = sparcl::usable_cores();
 
 void augment(Array<const uint8_t, 4> images, Array<const int64_t, 1> positions, Array<const int32_t, 2> shifts,
              Array<const uint8_t, 1> flips, Array<const float, 1> mean, Array<const float, 1> scale,
@@ -90,6 +90,9 @@ NB_MODULE(_engine, module) {
       },
       "The instruction sets this processor can run, oldest first.");
   module.def("lanes", [] { return sparcl::kernels().lanes; }, "How many images a vector of the engine holds.");
+  module.attr("MAX_THREADS") = sparcl::max_threads;
+  module.def("usable_cores", &sparcl::usable_cores,
+             "Cores that this process may use: its affinity, and the CPU quota of its control group.");
   module.def("threads", [] { return thread_count; }, "How many threads a kernel uses.");
   module.def(
       "set_threads",

@@ -11,6 +11,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "parallel/parallel_for.h"
+
 namespace sparcl {
 
 namespace nb = nanobind;
@@ -22,9 +24,8 @@ inline void require(bool condition, const char* message) {
   if (!condition) throw nb::value_error(message);
 }
 
-// More than the library for C takes either: OpenMP ends the process if it cannot make them.
 inline void check_threads(int threads) {
-  require(threads >= 1 && threads <= 1024, "between 1 and 1024 threads are needed");
+  require(threads >= 1 && threads <= max_threads, "between 1 and 512 threads are needed");
 }
 
 void bind_engine(nb::module_& module);

@@ -31,7 +31,7 @@ class Turn {
   }
 
  private:
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<ForkAwareMutex> lock_;
 };
 
 template <class Result, class... Given>

@@ -2,7 +2,7 @@
 # Python (SPARCL_LIBRARY_SOURCES). Shared by the package, the library for C and the tests, so that what is tested is what
 # is shipped. native/dispatch.cpp chooses an instruction set at run time.
 include(${CMAKE_CURRENT_LIST_DIR}/instruction_sets.cmake)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(Threads REQUIRED)
 
 # Sanitizers make the kernels large: there less optimisation keeps compiling fast.
 set(optimisation -O3)
@@ -19,10 +19,9 @@ foreach(isa IN LISTS SPARCL_INSTRUCTION_SETS)
   target_compile_definitions(kernels_${isa} PRIVATE SPARCL_ISA=${isa})
   target_compile_options(kernels_${isa} PRIVATE ${SPARCL_MARCH_${isa}} ${optimisation} -Wall -Wextra -fno-math-errno
                                                 -fno-trapping-math -ffp-contract=fast)
-  target_link_libraries(kernels_${isa} PRIVATE OpenMP::OpenMP_CXX)
   list(APPEND SPARCL_KERNEL_OBJECTS $<TARGET_OBJECTS:kernels_${isa}>)
 endforeach()
 
 file(GLOB SPARCL_LIBRARY_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/engine/*.cpp
-     ${CMAKE_CURRENT_LIST_DIR}/inference/*.cpp)
+     ${CMAKE_CURRENT_LIST_DIR}/inference/*.cpp ${CMAKE_CURRENT_LIST_DIR}/parallel/*.cpp)
 list(APPEND SPARCL_LIBRARY_SOURCES ${CMAKE_CURRENT_LIST_DIR}/dispatch.cpp)

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "../parallel/parallel_for.h"
+
 namespace sparcl {
 namespace {
 
@@ -303,12 +305,13 @@ void ConvolutionLayer::weight_gradient(const KernelTable& kernels, const float* 
   const int64_t entries = static_cast<int64_t>(list.places.size());
   const int32_t* places = list.places.data();
   const float* sums = scratch.data();
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int64_t i = 0; i < entries; ++i) {  // every entry has a place of its own
-    float sum = sums[i];
-    for (int part = 1; part < parts; ++part) sum += sums[part * entries + i];
-    gradients[places[i]] += sum;
-  }
+  parallel_for_ranges(entries, threads, [=](int64_t first, int64_t last) {  // every entry has a place of its own
+    for (int64_t i = first; i < last; ++i) {
+      float sum = sums[i];
+      for (int part = 1; part < parts; ++part) sum += sums[part * entries + i];
+      gradients[places[i]] += sum;
+    }
+  });
 }
 
 void ConvolutionLayer::dense_weight_gradient(const KernelTable& kernels, const float* x, const float* dy,

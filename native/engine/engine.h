@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "../parallel/fork_aware_mutex.h"
 #include "convolution.h"
 
 namespace sparcl {
@@ -64,7 +64,7 @@ class Engine {
   // Whether everything has been bound to the flat arrays as they are now.
   bool bound() const;
   // For whoever lets several threads use it: one at a time.
-  std::mutex& mutex() { return mutex_; }
+  ForkAwareMutex& mutex() { return mutex_; }
 
  private:
   void check_range(int64_t offset, int64_t count, int64_t size) const;
@@ -76,7 +76,7 @@ class Engine {
   std::vector<NormLayer> norms_;
   std::vector<LinearLayer> linears_;
   std::vector<float> scratch_;
-  std::mutex mutex_;
+  ForkAwareMutex mutex_;
 };
 
 }  // namespace sparcl

@@ -2,23 +2,25 @@
 #pragma once
 
 #include <exception>
+#include <mutex>
+
+#include "../parallel/parallel_for.h"
 
 namespace sparcl {
 
-// Calls work(i) for every i below `count`, the last first. An exception must not leave a parallel region: it is thrown
-// when all are done.
+// Calls work(i) for every i below `count`, the last first. An exception is thrown when all are done.
 template <class Work>
 void on_threads(int count, int threads, const Work& work) {
   std::exception_ptr failure;
-#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
-  for (int i = count - 1; i >= 0; --i) {
+  std::mutex failing;
+  parallel_for(count, threads, [&](int item) {
     try {
-      work(i);
+      work(count - 1 - item);
     } catch (...) {
-#pragma omp critical
+      const std::lock_guard<std::mutex> lock(failing);
       failure = std::current_exception();
     }
-  }
+  });
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "../parallel/parallel_for.h"
+
 namespace sparcl {
 namespace {
 
@@ -135,8 +137,7 @@ void WinogradWeight::gradient(const KernelTable& kernels, const float* x, const 
                              .scratch = memory,
                              .together = together};
   kernels.winograd_gradient(job, threads);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int output = 0; output < shape_.outputs; ++output) add_gradient(job.sums, gradients, output);
+  parallel_for(shape_.outputs, threads, [&](int output) { add_gradient(job.sums, gradients, output); });
 }
 
 // Gt s G of the sums of one output channel.

@@ -1,6 +1,4 @@
 // The functions of include/sparcl.h. No exception leaves this file.
-#include <omp.h>
-
 #include <atomic>
 #include <cstdio>
 #include <exception>
@@ -9,6 +7,8 @@
 
 #include "../dispatch.h"
 #include "../include/sparcl.h"
+#include "../parallel/parallel_for.h"
+#include "../parallel/usable_cores.h"
 #include "container.h"
 #include "model.h"
 #include "model_error.h"
@@ -17,7 +17,7 @@
 struct sparcl_model {
   explicit sparcl_model(std::string_view file) : model(sparcl::kernels(), file) {}
   sparcl::Model model;
-  std::atomic<int> threads = omp_get_num_procs();  // may be set while another thread predicts
+  std::atomic<int> threads = sparcl::usable_cores();  // may be set while another thread predicts
 };
 
 namespace {
@@ -75,8 +75,8 @@ const char* sparcl_instruction_set(void) {
 }
 
 int sparcl_set_threads(sparcl_model* model, int threads, char* error) {
-  if (threads < 1 || threads > 1024) {
-    say(error, "a prediction needs between 1 and 1024 threads");
+  if (threads < 1 || threads > sparcl::max_threads) {
+    say(error, "a prediction needs between 1 and 512 threads");
     return 1;
   }
   model->threads = threads;

@@ -1,10 +1,9 @@
 #include "flat_plan.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "../parallel/parallel_for.h"
 #include "model_error.h"
 
 namespace sparcl {
@@ -134,18 +133,11 @@ void FlatPlan::run(const float* images, int64_t count, float* logits, int thread
     copies_.emplace_back(copies_size_);
     std::fill_n(copies_.back().data(), copies_size_, 0.0f);
   }
-#pragma omp parallel num_threads(threads) if (threads > 1)
-  {
-    const int number = omp_get_thread_num();
-    const Thread thread{number, omp_get_num_threads(), copies_[number].data()};
-    for (int64_t i = 0; i < count; ++i) {
-      read_image(images + i * floats, thread);
-#pragma omp barrier
-      for (size_t step = 0; step < steps_.steps.size(); ++step) {
-        do_step(step, logits + i * classes, thread);
-#pragma omp barrier
-      }
-    }
+  const auto thread = [&](int number) { return Thread{number, threads, copies_[number].data()}; };
+  for (int64_t i = 0; i < count; ++i) {
+    parallel_for(threads, threads, [&](int number) { read_image(images + i * floats, thread(number)); });
+    for (size_t step = 0; step < steps_.steps.size(); ++step)
+      parallel_for(threads, threads, [&](int number) { do_step(step, logits + i * classes, thread(number)); });
   }
 }
 

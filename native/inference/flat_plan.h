@@ -53,9 +53,9 @@ class FlatPlan {
   struct Share {  // what a thread does of a step: some outputs, some rows
     int first, last, first_row, last_row;
   };
-  struct Thread {
+  struct Thread {  // whose part of a step may be done by any of them
     int number, count;
-    float* copies;  // memory of its own
+    float* copies;  // memory of this part
   };
 
   Layout layout_for(const MapSize& size) const;

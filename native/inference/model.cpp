@@ -1,6 +1,7 @@
 #include "model.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "batch_plan.h"
 #include "flat_plan.h"
@@ -28,7 +29,7 @@ Model::Model(const KernelTable& kernels, std::string_view file)
 Model::~Model() = default;
 
 void Model::predict(const float* images, int64_t count, float* logits, int threads) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<ForkAwareMutex> lock(mutex_);
   const int64_t lanes = kernels_.lanes, floats = input().floats();
   const auto classes = static_cast<int64_t>(spec_.classes.size());
   while (count > 0) {

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "../kernels/kernels.h"
+#include "../parallel/fork_aware_mutex.h"
 #include "model_file.h"
 #include "steps.h"
 
@@ -34,7 +34,7 @@ class Model {
   const KernelTable& kernels_;
   ModelSpec spec_;
   ModelSteps steps_;
-  std::mutex mutex_;
+  ForkAwareMutex mutex_;
   std::unique_ptr<FlatPlan> flat_;    // for single images
   std::unique_ptr<BatchPlan> batch_;  // made when it is first needed
 };

@@ -1,8 +1,7 @@
 // All kernels for one instruction set: compiled once per set with SPARCL_ISA naming it (see CMakeLists.txt).
 #include "kernels.h"
 
-#include <omp.h>
-
+#include "../parallel/parallel_for.h"
 #include "vector.h"
 
 #define SPARCL_JOIN_(a, b) a##b
@@ -15,7 +14,6 @@ namespace {
 
 // First what the others use.
 #include "map.inc"
-#include "share.inc"
 // The kernels.
 #include "ahead.inc"
 #include "augment.inc"

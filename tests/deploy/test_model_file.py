@@ -175,7 +175,7 @@ def test_wrong_images_are_refused(exported, images):
 
 @pytest.mark.parametrize("threads", [0, -1, 100_000])
 def test_more_threads_than_can_be_are_refused(exported, threads):
-    with pytest.raises(SparclError, match="choose between 1 and 1024"):
+    with pytest.raises(SparclError, match="choose between 1 and 512"):
         sparcl.load(exported).predict(np.zeros((1, 3, 8, 8), np.uint8), threads=threads)
 
 

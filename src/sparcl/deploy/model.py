@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from sparcl import _engine
 from sparcl.errors import SparclError
 
-MOST_THREADS = 1024  # as many as the library for C takes
-
 
 class Model:
     """A network that only predicts: sparse, with its batch normalisations folded into the weights."""
@@ -47,8 +45,8 @@ class Model:
                 f"The model takes images of {wanted} (channels, height, width), uint8 or float32, one or a batch of "
                 f"them; these are {' x '.join(map(str, images.shape))}, {images.dtype}."
             )
-        if threads is not None and not 1 <= threads <= MOST_THREADS:
-            raise SparclError(f"{threads} threads cannot predict; choose between 1 and {MOST_THREADS}.")
+        if threads is not None and not 1 <= threads <= _engine.MAX_THREADS:
+            raise SparclError(f"{threads} threads cannot predict; choose between 1 and {_engine.MAX_THREADS}.")
         logits = np.empty((len(batch), len(self.classes)), np.float32)
         run = self._model.predict_pixels if batch.dtype == np.uint8 else self._model.predict
         run(batch, logits, _engine.threads() if threads is None else threads)

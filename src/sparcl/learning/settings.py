@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
+from sparcl import _engine
 from sparcl.checked import Checked, FieldRule, WrongValueError, check, check_fields, plain, setting
 from sparcl.data import DATASETS
 from sparcl.errors import SparclError
@@ -109,7 +110,7 @@ class Settings(Checked):
     tuning_seconds: float = setting(
         default=10.0, ge=0, meaning="a long run first tunes the engine for so long; 0: never"
     )
-    threads: int = setting(default=0, ge=0, le=512, meaning="0: all cores")
+    threads: int = setting(default=0, ge=0, le=_engine.MAX_THREADS, meaning="0: all cores that this process may use")
     data: DataSettings = DataSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()

@@ -1,7 +1,6 @@
 """Choosing the backend that runs a graph."""
 
 import importlib.util
-import os
 from typing import Literal
 
 import numpy as np
@@ -22,7 +21,8 @@ NEEDS_TORCH = (
 
 
 def available_cores() -> int:
-    return len(os.sched_getaffinity(0))
+    """Those that this process may use: its affinity, and the CPU quota of its control group."""
+    return _engine.usable_cores()
 
 
 def choose_backend(wanted: Backend, graph: Graph) -> tuple[Literal["native", "torch"], str]:

@@ -1,0 +1,340 @@
+// The workers behind parallel_for.
+//
+// A job is a range of items for each participant: the caller (0) and the workers (1, 2, ...). Everyone takes items from
+// the front of its own range, and when that is empty from the back of the others'. Taking an item is one compare and
+// swap, so a worker that is not running when the job is published (it sleeps, or another process has its core) is not
+// waited for: the others take its items. Only an item that somebody has begun must be waited for.
+//
+//   ranges     [ first item | end | participants ]   one word each, in a cache line of its own
+//   unfinished items that are not done; the caller returns when it is 0
+//   published  how many jobs there were; workers that find nothing to do wait for it to change
+//
+// A worker reads what the job is only after it has taken an item of it: from then on the job cannot end without it. So
+// a worker that was asleep through any number of jobs does no harm.
+//
+// Waiting: a little while with the core kept busy, because waking takes longer than most pauses between two jobs, then
+// asleep in the kernel. Where others want the cores the little while is next to nothing: a core that is kept busy for
+// nothing is taken from somebody, perhaps from the very thread that is waited for.
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <mutex>
+
+#include "parallel_for.h"
+#include "usable_cores.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace sparcl {
+namespace {
+
+constexpr int64_t microsecond = 1000;
+constexpr int64_t quiet_wait = 200 * microsecond;     // before a worker sleeps, where nobody else wants its core
+constexpr int64_t crowded_wait = 3 * microsecond;     // where somebody does
+constexpr int64_t crowded_for = 30000 * microsecond;  // after the last sign of others
+constexpr int64_t cores_for = 1000000 * microsecond;  // how long the number of usable cores is believed
+constexpr int most_items = (1 << 24) - 1;
+constexpr size_t stack_size = 1 << 20;  // kernels keep up to 64 KB of sums there
+
+int64_t now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+// What was stored past the caches must be seen by the others.
+void finish_stores() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+// How often this thread lost its core to another one.
+long displaced() {
+  rusage used;
+  return getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_nivcsw : 0;
+}
+
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
+
+void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+void wake(std::atomic<uint32_t>& word, int sleepers) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, sleepers, nullptr, nullptr, 0);
+}
+
+struct alignas(64) Range {
+  std::atomic<uint64_t> rest{0};
+};
+
+constexpr uint64_t range(uint64_t first, uint64_t end, uint64_t participants) {
+  return first | end << 24 | participants << 48;
+}
+
+struct Taken {
+  int first, end;
+};
+
+// Takes an eighth of what is left, at least one item, from the front or the back; nothing where there is nothing for
+// this worker. Small items are taken many at a time, and nobody ever holds much that others wait for.
+Taken take(Range& from, bool front, int worker) {
+  uint64_t rest = from.rest.load(std::memory_order_relaxed);
+  while (true) {
+    const uint64_t first = rest & most_items, end = rest >> 24 & most_items, participants = rest >> 48;
+    if (first >= end || static_cast<uint64_t>(worker) >= participants) return {0, 0};
+    const uint64_t count = (end - first + 7) / 8;
+    const uint64_t left = front ? range(first + count, end, participants) : range(first, end - count, participants);
+    if (from.rest.compare_exchange_weak(rest, left, std::memory_order_acquire, std::memory_order_relaxed)) {
+      const int start = static_cast<int>(front ? first : end - count);
+      return {start, start + static_cast<int>(count)};
+    }
+  }
+}
+
+class Pool {
+ public:
+  void run(int items, int threads, ItemsFunction function, const void* work);
+  void stop();
+
+  // Around fork: no job is under way then, and the child begins without workers.
+  void before_fork() { callers_.lock(); }
+  void after_fork_in_parent() { callers_.unlock(); }
+  void after_fork_in_child();
+
+ private:
+  struct Start {
+    Pool* pool;
+    int worker;
+  };
+  static void* start(void* given);
+  void live(int worker);
+  void help(int worker);
+  void add_workers(int wanted);
+  int cores();
+  // Waits until `done` says so, awake; false: that took too long.
+  template <class Done>
+  bool wait_awake(const Done& done, long& displaced_before);
+
+  std::mutex callers_;  // one job at a time
+  int workers_ = 0;
+  bool stopped_ = false;
+  int64_t cores_read_ = 0;
+  int cores_ = 1;
+
+  ItemsFunction function_ = nullptr;
+  const void* work_ = nullptr;
+  Range ranges_[max_threads];
+  alignas(64) std::atomic<int> participants_{1};
+  std::atomic<bool> stopping_{false};
+  std::atomic<int64_t> crowded_until_{0};
+  alignas(64) std::atomic<uint32_t> unfinished_{0};
+  std::atomic<bool> caller_sleeps_{false};
+  alignas(64) std::atomic<uint32_t> published_{0};
+  alignas(64) std::atomic<int> asleep_{0};
+  pthread_t threads_[max_threads];
+};
+
+template <class Done>
+bool Pool::wait_awake(const Done& done, long& displaced_before) {
+  int64_t begun = 0;
+  while (true) {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
+      pause();
+    }
+    const int64_t time = now();
+    if (begun == 0) begun = time;
+    const bool crowded = time < crowded_until_.load(std::memory_order_relaxed);
+    if (time - begun < (crowded ? crowded_wait : quiet_wait)) continue;
+    const long displaced_now = displaced();
+    if (displaced_now != displaced_before) crowded_until_.store(time + crowded_for, std::memory_order_relaxed);
+    displaced_before = displaced_now;
+    return false;
+  }
+}
+
+// Takes items until there are none; the last one to finish wakes the caller.
+void Pool::help(int worker) {
+  ItemsFunction function = nullptr;
+  const void* work = nullptr;
+  uint32_t done = 0;
+  const int participants = participants_.load(std::memory_order_relaxed);
+  for (int t = 0; t < participants; ++t) {
+    Range& from = ranges_[(worker + t) % participants];
+    for (Taken taken; (taken = take(from, t == 0, worker)).first < taken.end;) {
+      if (done == 0) {
+        function = function_;
+        work = work_;
+      }
+      function(work, taken.first, taken.end, worker);
+      done += static_cast<uint32_t>(taken.end - taken.first);
+    }
+  }
+  if (done == 0) return;
+  finish_stores();
+  if (unfinished_.fetch_sub(done) == done && worker != 0 && caller_sleeps_.load()) wake(unfinished_, 1);
+}
+
+void Pool::live(int worker) {
+  long displaced_before = displaced();
+  uint32_t seen = published_.load();
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    help(worker);
+    if (!wait_awake([&] { return published_.load(std::memory_order_relaxed) != seen; }, displaced_before)) {
+      asleep_.fetch_add(1);
+      sleep_while(published_, seen);
+      asleep_.fetch_sub(1);
+    }
+    seen = published_.load();
+  }
+}
+
+void* Pool::start(void* given) {
+  const Start begin = *static_cast<Start*>(given);
+  delete static_cast<Start*>(given);
+  char name[16];
+  std::snprintf(name, sizeof name, "sparcl-%d", begin.worker);
+  pthread_setname_np(pthread_self(), name);
+  begin.pool->live(begin.worker);
+  return nullptr;
+}
+
+// As many as can be had: with fewer the caller does more itself.
+void Pool::add_workers(int wanted) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, stack_size);
+  sigset_t every, before;  // signals are for the program's own threads
+  sigfillset(&every);
+  pthread_sigmask(SIG_BLOCK, &every, &before);
+  while (workers_ < wanted) {
+    Start* begin = new Start{this, workers_ + 1};
+    if (pthread_create(&threads_[workers_], &attributes, start, begin) != 0) {
+      delete begin;
+      break;
+    }
+    ++workers_;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+int Pool::cores() {
+  const int64_t time = now();
+  if (cores_read_ == 0 || time - cores_read_ > cores_for) {
+    cores_ = usable_cores();
+    cores_read_ = time;
+  }
+  return cores_;
+}
+
+void run_alone(int items, ItemsFunction function, const void* work) {
+  if (items > 0) function(work, 0, items, 0);
+  finish_stores();
+}
+
+void Pool::run(int items, int threads, ItemsFunction function, const void* work) {
+  // Another Python thread's job is under way: its workers are taken.
+  const std::unique_lock<std::mutex> lock(callers_, std::try_to_lock);
+  if (!lock.owns_lock() || stopped_) return run_alone(items, function, work);
+  const int wanted = std::min({threads, items, max_threads, cores()});
+  if (wanted > 1 + workers_) add_workers(wanted - 1);
+  const int participants = std::min(wanted, 1 + workers_);
+  if (participants < 2 || items > most_items) return run_alone(items, function, work);
+  function_ = function;
+  work_ = work;
+  participants_.store(participants, std::memory_order_relaxed);
+  unfinished_.store(static_cast<uint32_t>(items), std::memory_order_relaxed);
+  for (int64_t t = 0; t < participants; ++t)
+    ranges_[t].rest.store(range(items * t / participants, items * (t + 1) / participants, participants),
+                          std::memory_order_release);
+  published_.fetch_add(1);
+  if (asleep_.load() > 0) wake(published_, workers_ + 1 == participants ? workers_ : INT_MAX);
+  help(0);
+  static thread_local long displaced_before = displaced();
+  const auto done = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };
+  if (done() || wait_awake(done, displaced_before)) return;
+  // Somebody began an item and is not there to finish it.
+  crowded_until_.store(now() + crowded_for, std::memory_order_relaxed);
+  caller_sleeps_.store(true);
+  for (uint32_t left; (left = unfinished_.load()) != 0;) sleep_while(unfinished_, left);
+  caller_sleeps_.store(false);
+}
+
+void Pool::after_fork_in_child() {
+  workers_ = 0;
+  asleep_.store(0);
+  caller_sleeps_.store(false);
+  callers_.unlock();
+}
+
+// When the library is unloaded no thread may be left in its code.
+void Pool::stop() {
+  const std::unique_lock<std::mutex> lock(callers_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  stopped_ = true;
+  stopping_.store(true);
+  published_.fetch_add(1);
+  wake(published_, INT_MAX);
+  for (int worker = 0; worker < workers_; ++worker) pthread_join(threads_[worker], nullptr);
+  workers_ = 0;
+}
+
+Pool* the_pool = nullptr;  // never deleted: threads of a program that ends may still use it
+unsigned forks = 0;
+
+Pool& pool() {
+  static const bool made = [] {
+    the_pool = new Pool;
+    pthread_atfork([] { the_pool->before_fork(); }, [] { the_pool->after_fork_in_parent(); },
+                   [] {
+                     ++forks;
+                     the_pool->after_fork_in_child();
+                   });
+    return true;
+  }();
+  static_cast<void>(made);
+  return *the_pool;
+}
+
+struct AtUnload {
+  ~AtUnload() {
+    if (the_pool != nullptr) the_pool->stop();
+  }
+} at_unload;
+
+}  // namespace
+
+void run_items(int items, int threads, ItemsFunction function, const void* work) {
+  if (threads <= 1 || items <= 1) {
+    run_alone(items, function, work);
+  } else {
+    pool().run(items, threads, function, work);
+  }
+}
+
+unsigned fork_generation() { return forks; }
+
+}  // namespace sparcl
