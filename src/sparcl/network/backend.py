@@ -21,8 +21,17 @@ NEEDS_TORCH = (
 )
 
 
+# Whatever computes must know its number of threads before it is loaded.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
 def available_cores() -> int:
     return len(os.sched_getaffinity(0))
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """For the environment of a process that is started."""
+    return dict.fromkeys(THREAD_VARIABLES, str(threads))
 
 
 def choose_backend(wanted: Backend, graph: Graph) -> tuple[Literal["native", "torch"], str]:
