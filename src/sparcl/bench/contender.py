@@ -4,6 +4,7 @@ The parent asks and the child (contender_child.py) answers, a line of JSON each:
 at a time, and whoever waits for its turn sleeps. Our own side runs in the same way: no side has an advantage.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from sparcl.bench import contender_child
-from sparcl.bench.timing import LeftOutError, Step
+from sparcl.bench.timing import LeftOutError, Note, Step
 from sparcl.bench.watched import Limits, ProcessError, WatchedProcess
 from sparcl.checked import plain
 from sparcl.errors import SparclError
@@ -23,13 +24,14 @@ SENSELESS = "its answer makes no sense"
 
 
 @dataclass(frozen=True)
-class Rival:
-    """Somebody else's code that takes part: `make(**arguments)`, called in the child, gives its step."""
+class Side:
+    """Who takes part: `make(**arguments)`, called in the child, gives its step."""
 
     name: str
     title: str  # for people
     make: Callable[..., Step]
     arguments: Mapping[str, Any]  # plain data and dataclasses; the child checks them against the annotations of `make`
+    must_work: bool = False
 
 
 class Contender:
@@ -91,6 +93,19 @@ class Contender:
         if self._must_work:
             return SparclError(f"{self.title} failed: {reason}.")
         return LeftOutError(f"{self.title} left out: {reason}.")
+
+
+def start(
+    side: Side, threads: int, limits: Limits, processes: contextlib.ExitStack, note: Note
+) -> dict[str, Contender]:
+    """The side's process by its name, ready for its turns; nothing but a note if it fails."""
+    contender = processes.enter_context(Contender(side.title, threads, limits, side.must_work))
+    try:
+        contender.prepare(side.make, **side.arguments)
+    except LeftOutError as failure:
+        note(str(failure))
+        return {}
+    return {side.name: contender}
 
 
 def _is_time(value: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparcl.bench.contender import Rival
+from sparcl.bench.contender import Side
 from sparcl.bench.timing import Step
 from sparcl.bench.workload import LEARNING_RATE, Kind, Workload
 from sparcl.graph import Graph, Node
@@ -69,14 +69,14 @@ def _layer(graph: Graph, node: Node) -> "torch.nn.Module":
             raise AssertionError(f"there is no layer for {node.op!r}")
 
 
-def variants(kind: Kind, work: Workload, threads: int, compiled: bool) -> list[Rival]:
+def variants(kind: Kind, work: Workload, threads: int, compiled: bool) -> list[Side]:
     """Everything that may be PyTorch's fastest, and bf16."""
     names = ["contiguous", "channels_last"]
     names += ["frozen"] if kind == "infer" else []
     names += ["compiled"] if compiled else []
     make = training_step if kind == "train" else prediction
     return [
-        Rival(name, f"PyTorch {name}", make, {"work": work, "threads": threads, "variant": name})
+        Side(name, f"PyTorch {name}", make, {"work": work, "threads": threads, "variant": name})
         for name in (*names, BF16)
     ]
 

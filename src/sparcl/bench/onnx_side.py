@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from sparcl.bench import native_side
-from sparcl.bench.contender import Rival
+from sparcl.bench.contender import Side
 from sparcl.bench.timing import Step
 from sparcl.bench.workload import CHANNELS, Workload
 from sparcl.deploy.onnx import write_onnx
@@ -19,8 +19,8 @@ def available() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("onnx", NAME))
 
 
-def rival(work: Workload, threads: int) -> Rival:
-    return Rival(NAME, NAME, prediction, {"work": work, "threads": threads})
+def rival(work: Workload, threads: int) -> Side:
+    return Side(NAME, NAME, prediction, {"work": work, "threads": threads})
 
 
 def prediction(work: Workload, threads: int) -> Step:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from sparcl.bench import dense, native_side, onnx_side
-from sparcl.bench.contender import Contender, Rival
+from sparcl.bench.contender import Contender, Side, start
 from sparcl.bench.timing import LeftOutError, Note, Progress, Times, Turn, interleaved, without_the_slow
 from sparcl.bench.watched import DEFAULT_LIMITS, Limits
 from sparcl.bench.workload import Kind, Workload
@@ -59,7 +59,7 @@ def measure(
     protocol: Protocol,
     note: Note,
     progress: Progress,
-    rivals: Sequence[Rival] | None = None,
+    rivals: Sequence[Side] | None = None,
 ) -> list[Row]:
     """A row for each sparsity; all of them and the rivals (None: all there are) are measured in the same rounds."""
     work.check(kind)
@@ -100,7 +100,7 @@ def _our_process(
     return contender
 
 
-def _rivals(kind: Kind, work: Workload, protocol: Protocol, note: Note) -> list[Rival]:
+def _rivals(kind: Kind, work: Workload, protocol: Protocol, note: Note) -> list[Side]:
     if not dense.available():
         note(dense.NEEDS_TORCH)
         return []
@@ -116,7 +116,7 @@ def _rivals(kind: Kind, work: Workload, protocol: Protocol, note: Note) -> list[
 
 def _rival_processes(
     work: Workload,
-    rivals: Sequence[Rival],
+    rivals: Sequence[Side],
     protocol: Protocol,
     processes: contextlib.ExitStack,
     note: Note,
@@ -126,13 +126,7 @@ def _rival_processes(
     started: dict[str, Contender] = {}
     for rival in rivals:
         progress(f"{work}: preparing {rival.title}", 0, 0)
-        contender = processes.enter_context(Contender(rival.title, protocol.threads, protocol.limits))
-        try:
-            contender.prepare(rival.make, **rival.arguments)
-        except LeftOutError as failure:
-            note(str(failure))
-        else:
-            started[rival.name] = contender
+        started |= start(rival, protocol.threads, protocol.limits, processes, note)
     turns = {name: contender.turn for name, contender in started.items()}
     fp32 = {name: turn for name, turn in turns.items() if name not in BESIDE}
     kept = without_the_slow(fp32, note, progress, f"{work}: which dense variant is fastest")

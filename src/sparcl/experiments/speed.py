@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sparcl.bench.contender import Contender
-from sparcl.bench.timing import LeftOutError, Note, Progress, Step, Times, Turn, interleaved
+from sparcl.bench.contender import Contender, Side, start
+from sparcl.bench.timing import Note, Progress, Step, Times, interleaved
 from sparcl.bench.versus import Protocol, measure
 from sparcl.bench.watched import DEFAULT_LIMITS
 from sparcl.bench.workload import Workload
@@ -68,20 +68,17 @@ def _measured(
     what: str,
 ) -> dict[str, Times]:
     """Without those on PyTorch that fail."""
-    turns: dict[str, Turn] = {}
+    started: dict[str, Contender] = {}
     with contextlib.ExitStack() as processes:
         for label, own in chosen.items():
             progress(f"{what}: preparing {label}", 0, 0)
             theirs = label in on_torch
-            title = f"{label} on {'PyTorch' if theirs else 'our engine'}"
-            contender = processes.enter_context(Contender(title, threads, DEFAULT_LIMITS, must_work=not theirs))
             values = replace(own, threads=threads, tuning_seconds=0.0, backend="torch" if theirs else "auto")
-            try:
-                contender.prepare(train_here, values=values, plugins=[path.resolve() for path in plugins])
-            except LeftOutError as failure:
-                note(str(failure))
-            else:
-                turns[label] = contender.turn
+            arguments = {"values": values, "plugins": [path.resolve() for path in plugins]}
+            title = f"{label} on {'PyTorch' if theirs else 'our engine'}"
+            side = Side(label, title, train_here, arguments, must_work=not theirs)
+            started |= start(side, threads, DEFAULT_LIMITS, processes, note)
+        turns = {label: contender.turn for label, contender in started.items()}
         return interleaved(turns, ROUNDS, note, progress, what)
 
 
