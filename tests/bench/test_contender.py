@@ -1,6 +1,11 @@
 """Foreign code may crash, hang or eat memory: it is left out with a note that says why, the others are measured."""
 
 import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from sides import bad_convolution, bad_make, bad_side, bad_step, good_side, good_step
@@ -145,6 +150,31 @@ def test_a_side_is_gone_when_it_is_closed():
         os.kill(child, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+KILLED_WHILE_A_SIDE_HANGS = """
+import os, signal, sides
+from sparcl.bench.contender import Contender
+from sparcl.bench.watched import Limits
+side = Contender("One", 1, Limits())
+print(side.call(os.getpid), flush=True)
+side._process.send(b'{"prepare": "sides:bad_make", "arguments": {"how": "hang"}}')
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_side_does_not_outlive_whoever_started_it():
+    command = [sys.executable, "-c", KILLED_WHILE_A_SIDE_HANGS]
+    killed = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    try:
+        side = os.pidfd_open(int(killed.stdout))
+    except ProcessLookupError:
+        return
+    with open(side) as descriptor:
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        assert ended.poll(60_000)
 
 
 def test_arguments_are_checked_by_the_annotations_of_what_is_called():

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from sparcl.bench import contender_child
@@ -46,7 +47,7 @@ class Contender:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env={"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
         )
 
     def call(self, function: Callable[..., Any], **arguments: Any) -> Any:

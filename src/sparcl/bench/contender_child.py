@@ -1,5 +1,6 @@
 """The process of a contender (contender.py): python -m sparcl.bench.contender_child, asked on standard input."""
 
+import contextlib
 import ctypes
 import importlib
 import inspect
@@ -21,7 +22,8 @@ MAX_REASON = 200  # characters
 def main() -> None:
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash leaves a note, not a file of gigabytes
-    Path("/proc/self/oom_score_adj").write_text("1000")  # if the system must end a process, then this one
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")  # if the system must end a process, then this one
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     with open(os.devnull, "r+b") as nowhere:  # foreign code may print what it likes
         os.dup2(nowhere.fileno(), 0)

@@ -41,7 +41,7 @@ class WatchedProcess:
         self._max_bytes = limits.megabytes * 1e6 if limits.megabytes else SHARE_OF_FREE_MEMORY * _free_bytes()
         environment = {**os.environ, **thread_environment(threads), **options.pop("env", {})}
         self._process = subprocess.Popen(command, env=environment, start_new_session=True, bufsize=0, **options)
-        self._received = b""
+        self._received, self._closed = b"", False
 
     def send(self, line: bytes) -> None:
         assert self._process.stdin is not None
@@ -77,6 +77,9 @@ class WatchedProcess:
 
     def close(self) -> None:
         """End it, and what it has started."""
+        if self._closed:
+            return  # its number may belong to somebody else by now
+        self._closed = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
