@@ -7,6 +7,9 @@ NATIVE := CMakeLists.txt $(shell find native -type f)
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Everything ends. In the foreground, so that Ctrl-C is heard.
+LIMITED := timeout --foreground --kill-after=60
+
 .PHONY: setup demo test lint format bench check-accuracy clean
 
 setup: $(INSTALLED)
@@ -14,15 +17,15 @@ setup: $(INSTALLED)
 # Torch goes first and capped, so that no other package can ask for a newer one.
 $(INSTALLED): pyproject.toml constraints.txt $(NATIVE)
 	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet "torch>=2.6,<2.14"
-	$(BIN)/python -m pip install --quiet --editable ".[torch,dev]"
+	$(LIMITED) 60m $(BIN)/python -m pip install --quiet "torch>=2.6,<2.14"
+	$(LIMITED) 60m $(BIN)/python -m pip install --quiet --editable ".[torch,dev]"
 	touch $@
 
 demo: setup
 	sh examples/demo.sh $(BIN)/sparcl
 
 test: setup
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(LIMITED) --signal=INT 18m $(BIN)/python -m pytest --numprocesses auto
 
 lint: setup
 	$(BIN)/ruff check .

@@ -6,11 +6,12 @@ Prints how many times longer a step takes without the choice.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from benchmarks.publish import parser, publish
 from sparcl import _engine
 from sparcl.bench import native_side
-from sparcl.bench.timing import Step, interleaved
+from sparcl.bench.timing import Step, interleaved, timed
 from sparcl.bench.workload import Workload
 from sparcl.network.backend import available_cores
 from sparcl.network.native import NativeNetwork
@@ -73,7 +74,8 @@ def main() -> None:
     threads, work = available_cores(), Workload(width=chosen.width)
     found: dict[str, list[str]] = {}
     for sparsity in SPARSITIES:
-        measured = interleaved(sides(work, sparsity, threads), chosen.rounds)
+        turns = {name: partial(timed, step) for name, step in sides(work, sparsity, threads).items()}
+        measured = interleaved(turns, chosen.rounds, note=print)
         usual = measured.pop("as it is").median_ms
         for name, times in measured.items():
             found.setdefault(name, []).append(f"{times.median_ms / usual:.2f}")

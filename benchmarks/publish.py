@@ -25,12 +25,13 @@ def publish(
     protocol: str,
     into: Path | None,
     threads: int = 0,
+    notes: Sequence[str] = (),
 ) -> None:
     text = tables.table(headings, rows)
-    print(text)
+    print("\n\n".join([text, *notes]))
     if into is None:
         return
     machine = Machine.describe(threads or available_cores())
     module = sys.modules["__main__"].__spec__
     command = shlex.join(["python", "-m", module.name if module else section, *sys.argv[1:]])
-    replace_section(into, section, f"{text}\n\n{tables.origin(machine, protocol, [], command)}")
+    replace_section(into, section, f"{text}\n\n{tables.origin(machine, protocol, notes, command)}")

@@ -70,9 +70,25 @@ def test_tuning_changes_no_result_and_leaves_no_trace(network):
     assert np.array_equal(network.parameters.gradients.flat, gradients)
     assert np.array_equal(network.parameters.statistics.flat, statistics)
     assert {name for tuned in results for name in tuned.layers} == {"conv1", "conv2", "conv3"}  # Winograd has no knobs
-    assert all(tuned.tuned_ms <= tuned.default_ms for tuned in results)
     apply(network, results)
     np.testing.assert_allclose(network.predict(images), before, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("gained", "taken"), [(0.5, True), (0.01, False)])
+def test_what_is_clearly_faster_is_used_and_what_is_hardly_faster_is_not(network, monkeypatch, gained, taken):
+    layer = network.convolutions["conv2"]
+    network.prepare()
+    default = network.engine.knobs(layer)[2]
+    target = (4 if default[0] != 4 else 6, not default[1])
+
+    def milliseconds(bench, name, op, repeats=3):
+        return 1.0 - gained * (bench.network.engine.knobs(bench.network.convolutions[name])[2] == target)
+
+    monkeypatch.setattr("sparcl.tuning.search._Bench.milliseconds", milliseconds)
+    results = tune(network, 8, seconds=30)
+    assert network.engine.knobs(layer)[2] == default  # not applied yet
+    apply(network, results)
+    assert network.engine.knobs(layer)[2] == (target if taken else default)
 
 
 def test_what_is_known_is_not_searched_again(network):

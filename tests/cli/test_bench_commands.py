@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +10,23 @@ from pathlib import Path
 import pytest
 
 TINY = ("--width", "4", "--image-size", "8", "--model", "convnet")
+SIDES = Path(__file__).parents[1] / "bench"
 HIDE_TORCH = (
     "import sys; sys.modules['torch'] = None; import importlib.util as u; find = u.find_spec\n"
     "u.find_spec = lambda name, *rest: None if name == 'torch' else find(name, *rest)\n"
     "from sparcl.cli.main import main; main()"
 )
+
+
+def with_rivals(*rivals: str) -> tuple[str, str]:
+    """Start the command with these instead of PyTorch's variants; each is an expression of tests/bench/sides.py."""
+    lines = (
+        f"import sys; sys.path.append({str(SIDES)!r}); import sides; from sparcl.bench import dense, onnx_side",
+        f"dense.variants = lambda *_: [{', '.join(f'sides.{rival}' for rival in rivals)}]",
+        "onnx_side.available = lambda: False",
+        "from sparcl.cli.main import main; main()",
+    )
+    return "-c", "\n".join(lines)
 
 
 def sparcl(*arguments, start=("-m", "sparcl.cli.main")):
@@ -93,7 +106,7 @@ def test_growth_writes_tables_and_a_plot(tmp_path):
     page = document(tmp_path, "growth")
     ranges = ("--sparsity", ".5,.9", "--width", "2,4", "--batch", "2,4", "--threads", "1", "--image-size", "8")
     options = (*ranges, "--model", "convnet", "--repeats", "1", "--into", page, "--json")
-    report = report_of(sparcl("bench", "growth", *options))
+    report = report_of(sparcl("bench", "growth", *options, start=with_rivals("good_side()")))
     found = [(point["factor"], point["value"]) for point in report["points"]]
     assert found == [
         *(("sparsity", 0.5), ("sparsity", 0.9), ("width", 2), ("width", 4)),
@@ -104,6 +117,40 @@ def test_growth_writes_tables_and_a_plot(tmp_path):
     text = page.read_text()
     assert "(page-growth.svg)" in text and "| width (channels of the first layer) |" in text
     assert (tmp_path / "page-growth.svg").read_text().count("<path") == 8
+
+
+QUICK = ("--batch", "2", "--sparsity", ".9", "--repeats", "2", "--no-compile", "--threads", "1")
+
+
+@pytest.mark.parametrize("kind", ["train", "infer"])
+def test_a_variant_that_dies_is_left_out_with_a_note_in_every_output(tmp_path, kind):
+    page = document(tmp_path, kind)
+    start = with_rivals("good_side('contiguous')", "bad_side('SIGILL', 0, 'bf16')", "bad_side('raise', 4, 'compiled')")
+    untuned = ("--tune", "0") if kind == "train" else ()
+    finished = sparcl("bench", kind, *TINY, *QUICK, *untuned, "--into", page, start=start)
+    assert finished.returncode == 0, finished.stderr
+    for text in (finished.stdout, page.read_text()):
+        assert "The one with SIGILL left out: its process died of SIGILL (illegal instruction)." in text
+        assert "The one with raise left out: no compiler." in text
+        assert "contiguous" in text
+
+
+def test_if_every_variant_dies_the_table_has_our_side():
+    start = with_rivals("bad_side('SIGILL', 0, 'contiguous')", "bad_side('exit', 2, 'bf16')")
+    report = report_of(sparcl("bench", "train", *TINY, *QUICK, "--tune", "0", "--json", start=start))
+    (row,) = report["rows"]
+    assert positive(row["native_ms"])
+    assert row["dense_ms"] is row["dense_bf16_ms"] is row["speedup"] is None
+    assert report["notes"][-1].endswith("Shown is our side only.")
+    assert "The one with exit left out: its process ended with exit code 3." in report["notes"]
+
+
+def test_a_variant_that_hangs_is_left_out_after_the_time_limit():
+    start = with_rivals("good_side()", "bad_side('hang', 1, 'bf16')")
+    limit = ("--tune", "0", "--time-limit", "15", "--json")
+    report = report_of(sparcl("bench", "train", *TINY, *QUICK, *limit, start=start))
+    assert "The one with hang left out: it did not answer within 15 s." in report["notes"]
+    assert report["rows"][0]["dense_variant"] == "contiguous"
 
 
 def test_without_torch_our_numbers_are_shown():
@@ -144,26 +191,17 @@ def test_every_benchmark_explains_itself(command):
     assert "Usage" in finished.stdout
 
 
-CTRL_C_IN_THE_THIRD_TURN = """
-import os, signal
-import sparcl.bench.timing as timing
-turns, turn = [], timing._turn
-def turn_with_ctrl_c(*arguments):
-    turns.append(arguments)
-    if len(turns) == 3:
-        os.kill(os.getpid(), signal.SIGINT)
-    return turn(*arguments)
-timing._turn = turn_with_ctrl_c
-"""
-
-
-def test_ctrl_c_ends_a_benchmark_quietly():
+def test_ctrl_c_ends_a_benchmark_quietly_and_its_processes(tmp_path):
     # Whoever runs the tests in the background makes their children ignore Ctrl-C; here it must be heard.
     hear = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    start = ("-c", hear + CTRL_C_IN_THE_THIRD_TURN + HIDE_TORCH)
-    finished = sparcl("bench", "train", *TINY, "--tune", "0", "--repeats", "100000000", start=start)
+    pid = tmp_path / "pid"
+    side = f"Side('contiguous', 'One', sides.press_ctrl_c, {{'pid_file': {str(pid)!r}}})"
+    option, code = with_rivals(side)
+    finished = sparcl("bench", "train", *TINY, *QUICK, "--tune", "0", start=(option, hear + code))
     assert finished.returncode == 130
     assert finished.stderr == ""
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_the_plan_of_a_dense_network_shows_what_is_computed_after_winograd():

@@ -1,6 +1,9 @@
 """Measuring: our engine beside the best dense PyTorch can do, on the same machine and within one run.
 
 workload ──► native_side (our steps) ──┐
-         └─► dense (PyTorch's steps) ──┴─► timing (round robin, medians) ──► versus, layers, growth ──► tables, plot
-memory ──► one child process a way to train, each reporting its own peak
+         ├─► dense (PyTorch's steps) ──┼─► contender (each in a process of its own) ──► timing (round robin, medians)
+         └─► onnx_side ────────────────┘                                                    │
+                                                          versus, layers, growth ◄──────────┘ ──► tables, plot
+memory ──► one contender for each way to train, which reports its own peak
+watched: a process with limits. Whoever crashes, hangs or eats memory is left out, with a note below the table
 """

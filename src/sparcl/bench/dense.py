@@ -1,5 +1,7 @@
 """The dense side: the same network in plain PyTorch, in every form in which it may be the fastest.
 
+Steps are made in the process of a contender: PyTorch may choose instructions on which the processor traps.
+
 Torch is imported inside the functions: the package must be importable on devices without it.
 """
 
@@ -9,26 +11,22 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from sparcl.bench.contender import Side
 from sparcl.bench.timing import Step
-from sparcl.bench.workload import LEARNING_RATE, Workload
+from sparcl.bench.workload import LEARNING_RATE, Kind, Workload
 from sparcl.graph import Graph, Node
 
 if TYPE_CHECKING:
     import torch
 
-Note = Callable[[str], None]
 BF16 = "bf16"
 NEEDS_TORCH = 'The comparison needs PyTorch: pip install "sparcl-edge[torch]". Shown is our side only.'
 
 
 def available() -> bool:
     return importlib.util.find_spec("torch") is not None
-
-
-def set_threads(count: int) -> None:
-    import torch
-
-    torch.set_num_threads(count)
 
 
 def module_of(graph: Graph) -> "torch.nn.Module":
@@ -71,47 +69,46 @@ def _layer(graph: Graph, node: Node) -> "torch.nn.Module":
             raise AssertionError(f"there is no layer for {node.op!r}")
 
 
-def training_steps(work: Workload, compiled: bool, note: Note) -> dict[str, Step]:
-    """A step with forward, cross-entropy, backward and gradient descent in every variant."""
-    steps = {"contiguous": _training_step(work, "contiguous"), "channels_last": _training_step(work, "channels_last")}
-    if compiled:
-        steps |= _if_it_works("compiled", lambda: _training_step(work, "compiled"), note)
-    return steps | _if_it_works(BF16, lambda: _training_step(work, BF16), note)
+def variants(kind: Kind, work: Workload, threads: int, compiled: bool) -> list[Side]:
+    """Everything that may be PyTorch's fastest, and bf16."""
+    names = ["contiguous", "channels_last"]
+    names += ["frozen"] if kind == "infer" else []
+    names += ["compiled"] if compiled else []
+    make = training_step if kind == "train" else prediction
+    return [
+        Side(name, f"PyTorch {name}", make, {"work": work, "threads": threads, "variant": name})
+        for name in (*names, BF16)
+    ]
 
 
-def _training_step(work: Workload, variant: str) -> Step:
+def training_step(work: Workload, threads: int, variant: str) -> Step:
+    """Forward, cross-entropy, backward and gradient descent."""
     import torch
 
-    module, images = _module_and_images(work, variant)
+    module, images = _module_and_images(work, threads, variant)
     labels = torch.from_numpy(work.labels())
     optimizer = torch.optim.SGD(module.parameters(), LEARNING_RATE)
     run = _compile(module) if variant == "compiled" else module
     in_bf16 = variant == BF16
 
-    def step() -> None:
+    def step() -> float:
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=in_bf16):
             loss = torch.nn.functional.cross_entropy(run(images), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+        return loss.item()
 
     return step
 
 
-def prediction_steps(work: Workload, compiled: bool, note: Note) -> dict[str, Step]:
-    """Logits in evaluation mode, without a record for autograd, in every variant."""
-    steps = {"contiguous": _prediction(work, "contiguous"), "channels_last": _prediction(work, "channels_last")}
-    for variant in ("frozen", "compiled") if compiled else ("frozen",):
-        steps |= _if_it_works(variant, lambda variant=variant: _prediction(work, variant), note)  # type: ignore[misc]
-    return steps | _if_it_works(BF16, lambda: _prediction(work, BF16), note)
-
-
-def _prediction(work: Workload, variant: str) -> Step:
+def prediction(work: Workload, threads: int, variant: str) -> "Callable[[], torch.Tensor]":
+    """Logits in evaluation mode, without a record for autograd."""
     import torch
 
-    module, images = _module_and_images(work, variant)
+    module, images = _module_and_images(work, threads, variant)
     module.eval()
-    run: Callable[[torch.Tensor], object] = module
+    run: Callable[[torch.Tensor], torch.Tensor] = module
     if variant == "compiled":
         run = _compile(module)
     elif variant == "frozen":
@@ -121,16 +118,40 @@ def _prediction(work: Workload, variant: str) -> Step:
             run = torch.jit.optimize_for_inference(torch.jit.freeze(traced))
     in_bf16 = variant == BF16
 
-    def step() -> object:
+    def step() -> torch.Tensor:
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=in_bf16):
             return run(images)
 
     return step
 
 
-def _module_and_images(work: Workload, variant: str) -> "tuple[torch.nn.Module, torch.Tensor]":
+def convolution_pass(work: Workload, threads: int, layer: str, op: str) -> Step:
+    """One pass of one convolution, in channels-last order."""
     import torch
 
+    torch.set_num_threads(threads)
+    graph, random = work.graph(), np.random.default_rng(3)
+    node = graph[layer]
+
+    def tensor(shape: tuple[int, ...]) -> torch.Tensor:
+        numbers = torch.from_numpy(random.normal(size=shape).astype(np.float32))
+        return numbers.contiguous(memory_format=torch.channels_last)
+
+    x = tensor((work.batch, *graph[node.inputs[0]].shape))
+    weight, dy = tensor(graph.parameters_of(node)[0].shape), tensor((work.batch, *node.shape))
+    stride, padding = [node.stride] * 2, [node.padding] * 2
+    if op == "convolve":
+        return lambda: torch.ops.aten.convolution(x, weight, None, stride, padding, [1, 1], False, [0, 0], 1)
+    wanted = [op == "data_gradient", op == "weight_gradient", False]
+    return lambda: torch.ops.aten.convolution_backward(
+        dy, x, weight, None, stride, padding, [1, 1], False, [0, 0], 1, wanted
+    )
+
+
+def _module_and_images(work: Workload, threads: int, variant: str) -> "tuple[torch.nn.Module, torch.Tensor]":
+    import torch
+
+    torch.set_num_threads(threads)
     module, images = module_of(work.graph()), torch.from_numpy(work.images())
     if variant == "contiguous":
         return module, images
@@ -141,19 +162,4 @@ def _module_and_images(work: Workload, variant: str) -> "tuple[torch.nn.Module, 
 def _compile(module: "torch.nn.Module") -> Callable[..., "torch.Tensor"]:
     import torch
 
-    torch.compiler.reset()  # what was compiled for another size must not make this one general
     return torch.compile(module, dynamic=False)
-
-
-def _if_it_works(variant: str, make: Callable[[], Step], note: Note) -> dict[str, Step]:
-    """Not every machine has a compiler, and not every version of PyTorch can do everything."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            step = make()
-            step()
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        note(f"PyTorch's variant {variant!r} is left out, it does not work here: {reason[:200]}")
-        return {}
-    return {variant: step}

@@ -1,10 +1,11 @@
 """How the time of a training step grows with sparsity, width, batch and threads: one of them at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from sparcl.bench.timing import Progress
+from sparcl.bench.timing import Note, Progress
 from sparcl.bench.versus import Protocol, Row, measure
+from sparcl.bench.watched import Limits
 from sparcl.bench.workload import Workload
 
 FACTORS = ("sparsity", "width", "batch", "threads")
@@ -58,7 +59,8 @@ def measure_growth(
     ranges: Ranges,
     rounds: int,
     compiled: bool,
-    note: Callable[[str], None],
+    limits: Limits,
+    note: Note,
     progress: Progress,
 ) -> list[Point]:
     known: dict[tuple[Base, tuple[float, ...]], list[Row]] = {}
@@ -67,7 +69,7 @@ def measure_growth(
         key = (at, tuple(sparsities))
         if key not in known:
             work = Workload(at.model, at.width, at.image_size, at.batch)
-            protocol = Protocol(at.threads, rounds, compiled)
+            protocol = Protocol(at.threads, rounds, compiled, limits=limits)
             known[key] = measure("train", work, sparsities, protocol, note, progress)
         return known[key]
 

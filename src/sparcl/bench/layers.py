@@ -1,16 +1,16 @@
 """Every convolution alone: its forward pass, data gradient and weight gradient on both sides."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
-from sparcl import _engine
 from sparcl.bench import dense, native_side
-from sparcl.bench.timing import Progress, Step, interleaved
+from sparcl.bench.contender import Contender
+from sparcl.bench.timing import LeftOutError, Note, Progress, interleaved
 from sparcl.bench.versus import Protocol
 from sparcl.bench.workload import Workload
 from sparcl.graph import Graph, Node
+from sparcl.sparsity.layers import sparse_layers
 
 PASSES = {"forward": "convolve", "data gradient": "data_gradient", "weight gradient": "weight_gradient"}
 TURN_SECONDS = 0.02
@@ -59,37 +59,40 @@ def measure_layers(
     work: Workload,
     sparsities: Sequence[float],
     protocol: Protocol,
-    note: Callable[[str], None],
+    note: Note,
     progress: Progress,
 ) -> list[LayerRow]:
-    _engine.set_threads(protocol.threads)
-    graph = work.graph()
-    networks = {sparsity: native_side.network(work, sparsity) for sparsity in sparsities}
-    ours = {sparsity: native_side.SingleSteps(net, work) for sparsity, net in networks.items()}
-    if dense.available():
-        dense.set_threads(protocol.threads)
-    else:
-        note(dense.NEEDS_TORCH)
-    rows = []
+    work.check("train")
+    graph, rows = work.graph(), []
     convolutions = [node for node in graph if node.op == "conv"]
-    for place, node in enumerate(convolutions):
-        theirs = _dense_passes(graph, node, work.batch) if dense.available() else {}
-        for number, (name, op) in enumerate(PASSES.items()):
-            progress("measuring convolutions", 3 * place + number, 3 * len(convolutions))
-            steps: dict[str, Step] = {}
-            for sparsity, single in ours.items():
-                step = single.of_layer(node.name, op)
-                if step is not None:  # nobody needs the gradient of the images
-                    steps[str(sparsity)] = step
-            if steps and name in theirs:
-                steps["dense"] = theirs[name]
-            measured = interleaved(steps, protocol.rounds, turn_seconds=TURN_SECONDS)
-            times = {contender: result.median_ms for contender, result in measured.items()}
-            for sparsity, net in networks.items():
-                if str(sparsity) in times:
-                    index = net.parameters.index.get(f"{node.name}.weight")
-                    active = graph.parameters_of(node)[0].size if index is None else len(index)
-                    rows.append(_row(graph, node, work.batch, sparsity, active, name, times))
+    with contextlib.ExitStack() as processes:
+
+        def start(title: str, must_work: bool = False) -> Contender:
+            return processes.enter_context(Contender(title, protocol.threads, protocol.limits, must_work))
+
+        ours = {str(sparsity): start(f"Our engine at sparsity {sparsity:g}", must_work=True) for sparsity in sparsities}
+        theirs = {"dense": start("PyTorch")} if dense.available() else {}
+        if not theirs:
+            note(dense.NEEDS_TORCH)
+        for place, node in enumerate(convolutions):
+            for number, (name, op) in enumerate(PASSES.items()):
+                progress("measuring convolutions", 3 * place + number, 3 * len(convolutions))
+                if op == "data_gradient" and graph[node.inputs[0]] is graph.nodes[0]:
+                    continue  # nobody needs the gradient of the images
+                what = {"work": work, "threads": protocol.threads, "layer": node.name, "op": op}
+                for sparsity in sparsities:
+                    ours[str(sparsity)].prepare(native_side.convolve_here, sparsity=sparsity, **what)
+                try:
+                    for contender in theirs.values():
+                        contender.prepare(dense.convolution_pass, **what)
+                except LeftOutError as failure:
+                    note(str(failure))
+                    theirs = {}
+                turns = {side: contender.turn for side, contender in {**ours, **theirs}.items()}
+                measured = interleaved(turns, protocol.rounds, note, turn_seconds=TURN_SECONDS)
+                theirs = {side: contender for side, contender in theirs.items() if side in measured}
+                times = {side: result.median_ms for side, result in measured.items()}
+                rows += [_row(graph, node, work.batch, sparsity, name, times) for sparsity in sparsities]
     return sorted(rows, key=lambda row: sparsities.index(row.sparsity))  # stable: the layers stay in order
 
 
@@ -100,17 +103,15 @@ def totals(rows: Sequence[LayerRow]) -> list[Total]:
             chosen = [row for row in rows if row.sparsity == sparsity and name in (row.work, "all passes")]
             ours = sum(row.native_ms for row in chosen)
             known = [row.dense_ms for row in chosen if row.dense_ms is not None]
-            theirs = sum(known) if known else None
+            theirs = sum(known) if len(known) == len(chosen) else None  # a part of them is no sum
             found.append(Total(sparsity, name, ours, theirs, theirs / ours if theirs is not None else None))
     return found
 
 
-def _row(
-    graph: Graph, node: Node, batch: int, sparsity: float, active: int, name: str, times: dict[str, float]
-) -> LayerRow:
-    size = graph.parameters_of(node)[0].size
+def _row(graph: Graph, node: Node, batch: int, sparsity: float, name: str, times: dict[str, float]) -> LayerRow:
     dense_flops = 2.0 * graph.macs_of(node) * batch
-    density = active / size
+    active = {layer.name: layer.active() / layer.size for layer in sparse_layers(graph, sparsity)}
+    density = active.get(f"{node.name}.weight", 1.0)
     ours, theirs = times[str(sparsity)], times.get("dense")
     return LayerRow(
         sparsity=sparsity,
@@ -128,29 +129,3 @@ def _row(
         dense_gflops=dense_flops / theirs / 1e6 if theirs is not None else None,
         speedup=theirs / ours if theirs is not None else None,
     )
-
-
-def _dense_passes(graph: Graph, node: Node, batch: int) -> dict[str, Step]:
-    """PyTorch's three passes of a convolution, in channels-last order."""
-    import torch
-
-    random = np.random.default_rng(3)
-
-    def tensor(shape: tuple[int, ...]) -> torch.Tensor:
-        numbers = torch.from_numpy(random.normal(size=shape).astype(np.float32))
-        return numbers.contiguous(memory_format=torch.channels_last)
-
-    x = tensor((batch, *graph[node.inputs[0]].shape))
-    weight, dy = tensor(graph.parameters_of(node)[0].shape), tensor((batch, *node.shape))
-    stride, padding = [node.stride] * 2, [node.padding] * 2
-
-    def backward(wanted: list[bool]) -> Step:
-        return lambda: torch.ops.aten.convolution_backward(
-            dy, x, weight, None, stride, padding, [1, 1], False, [0, 0], 1, wanted
-        )
-
-    return {
-        "forward": lambda: torch.ops.aten.convolution(x, weight, None, stride, padding, [1, 1], False, [0, 0], 1),
-        "data gradient": backward([True, False, False]),
-        "weight gradient": backward([False, True, False]),
-    }

@@ -5,49 +5,20 @@ torch          dense DER++ as it is usually written: three forward passes alive,
 torch_backend  dense DER++ with our methods, which go backward after each forward pass, on PyTorch
 """
 
-import json
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import asdict
 
 from sparcl.bench import dense
-from sparcl.bench.timing import Progress
-from sparcl.bench.workload import CHANNELS, Workload
-from sparcl.errors import SparclError
+from sparcl.bench.contender import Contender
+from sparcl.bench.memory_job import Job, train_here
+from sparcl.bench.timing import LeftOutError, Note, Progress
+from sparcl.bench.watched import Limits
+from sparcl.bench.workload import Workload
 
-CHILDREN = ("native", "torch", "torch_backend")
-STEPS_OF_THE_SECOND_EPOCH = 2
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a child does."""
-
-    role: str
-    work: Workload
-    sparsity: float
-    steps: int
-    buffer_size: int
-    threads: int
-
-    def samples(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Random pixels and labels: one epoch."""
-        random = np.random.default_rng(0)
-        count, side = self.steps * self.work.batch, self.work.image_size
-        images = random.integers(0, 256, (count, CHANNELS, side, side), dtype=np.uint8)
-        return images, random.integers(0, self.work.classes, count)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "Job":
-        values = json.loads(text)
-        return cls(**{**values, "work": Workload(**values["work"])})
+TITLES = {
+    "native": "SparCL DER++, our engine",
+    "torch": "dense DER++ as usually written, PyTorch",
+    "torch_backend": "dense DER++, our methods on PyTorch",
+}
 
 
 def measure_memory(
@@ -56,19 +27,20 @@ def measure_memory(
     steps: int,
     buffer_size: int,
     threads: int,
-    note: Callable[[str], None],
+    limits: Limits,
+    note: Note,
     progress: Progress,
 ) -> dict[str, object]:
     """By child: its peak, and what it had before there was a network (interpreter and libraries), in MB (10^6)."""
-    work.check_training()
+    work.check("train")
     if not dense.available():
         note(dense.NEEDS_TORCH)
-    roles = CHILDREN if dense.available() else CHILDREN[:1]
     found: dict[str, float | None] = {}
-    for place, role in enumerate(CHILDREN):
-        progress(f"training {role.replace('_', ' ')}", place, len(CHILDREN))
-        peak, idle = _run(Job(role, work, sparsity, steps, buffer_size, threads)) if role in roles else (None, None)
-        found |= {f"{role}_peak_mb": peak, f"{role}_idle_mb": idle}
+    for place, role in enumerate(TITLES):
+        progress(f"training {role.replace('_', ' ')}", place, len(TITLES))
+        job = Job(role, work, sparsity, steps, buffer_size, threads)
+        measured = _measured(job, limits, note) if role == "native" or dense.available() else {}
+        found |= {f"{role}_{name}": measured.get(name) for name in ("peak_mb", "idle_mb")}
     ours, theirs = found["native_peak_mb"], found["torch_peak_mb"]
     ratio = theirs / ours if ours and theirs else None
     return {
@@ -81,11 +53,11 @@ def measure_memory(
     }
 
 
-def _run(job: Job) -> tuple[float, float]:
-    command = [sys.executable, "-m", "sparcl.bench.memory_child", job.to_json()]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    if finished.returncode != 0:
-        lines = finished.stderr.strip().splitlines() or [f"exit code {finished.returncode}"]
-        raise SparclError(f"The process that trains {job.role} failed: {lines[-1]}")
-    report = json.loads(finished.stdout)
-    return report["peak_mb"], report["idle_mb"]
+def _measured(job: Job, limits: Limits, note: Note) -> dict[str, float]:
+    try:
+        with Contender(TITLES[job.role], job.threads, limits, must_work=job.role == "native") as contender:
+            found: dict[str, float] = contender.call(train_here, job=job)
+            return found
+    except LeftOutError as failure:
+        note(str(failure))
+        return {}

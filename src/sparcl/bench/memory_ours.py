@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparcl.bench.memory import STEPS_OF_THE_SECOND_EPOCH, Job
+from sparcl.bench.memory_job import STEPS_OF_THE_SECOND_EPOCH, Job
 from sparcl.bench.workload import CHANNELS
 from sparcl.data import Augmentation, Samples, Task
 from sparcl.graph import build_model

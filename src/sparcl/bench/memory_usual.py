@@ -1,7 +1,7 @@
 """DER++ in plain PyTorch as it is usually written: one loss over three forward passes, one backward pass."""
 
 from sparcl.bench.dense import module_of
-from sparcl.bench.memory import STEPS_OF_THE_SECOND_EPOCH, Job
+from sparcl.bench.memory_job import STEPS_OF_THE_SECOND_EPOCH, Job
 from sparcl.bench.workload import LEARNING_RATE
 
 ALPHA, BETA = 0.1, 0.5

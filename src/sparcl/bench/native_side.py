@@ -1,5 +1,9 @@
-"""Our side: steps of the native engine on networks with random masks."""
+"""Our side: steps of the native engine on networks with random masks.
 
+Functions with `_here` are called in the process of a contender, where they share one network.
+"""
+
+import functools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +18,13 @@ from sparcl.deploy import load
 from sparcl.deploy.writer import Preprocessing, write_model
 from sparcl.errors import SparclError
 from sparcl.graph import Graph
+from sparcl.learning.tuning import summary
 from sparcl.methods import cross_entropy
 from sparcl.network import Parameters, Sgd
 from sparcl.network.native import NativeNetwork
 from sparcl.sparsity.layers import Layer, sparse_layers
 from sparcl.sparsity.masks import random_mask
-from sparcl.tuning import Tuned, apply, tune
+from sparcl.tuning import apply, tune
 
 
 def build(graph: Graph, layers: list[Layer]) -> NativeNetwork:
@@ -38,13 +43,6 @@ def network(work: Workload, sparsity: float) -> NativeNetwork:
     """The layers that training makes sparse are sparse; at sparsity 0 they are stored dense."""
     graph = work.graph()
     return build(graph, sparse_layers(graph, sparsity) if sparsity > 0 else [])
-
-
-def tuned(net: NativeNetwork, work: Workload, seconds: float, progress: Callable[[float], None]) -> list[Tuned]:
-    """Find the network's fastest settings, as `sparcl run` does before it starts, and use them."""
-    found = tune(net, work.batch, seconds, progress=progress)
-    apply(net, found)
-    return found
 
 
 def training_step(net: NativeNetwork, work: Workload) -> Step:
@@ -72,6 +70,38 @@ def prediction(net: NativeNetwork, work: Workload) -> Step:
     return lambda: model.predict(images)
 
 
+@functools.cache
+def _network_here(work: Workload, sparsity: float, threads: int) -> NativeNetwork:
+    _engine.set_threads(threads)
+    return network(work, sparsity)
+
+
+def tune_here(work: Workload, sparsity: float, threads: int, seconds: float) -> str:
+    """Find the network's fastest settings, as `sparcl run` does before it starts, and use them. What it brought."""
+    net = _network_here(work, sparsity, threads)
+    found = tune(net, work.batch, seconds)
+    apply(net, found)
+    return summary(found)
+
+
+def train_here(work: Workload, sparsity: float, threads: int) -> Step:
+    return training_step(_network_here(work, sparsity, threads), work)
+
+
+def predict_here(work: Workload, sparsity: float, threads: int) -> Step:
+    return prediction(_network_here(work, sparsity, threads), work)
+
+
+def convolve_here(work: Workload, sparsity: float, threads: int, layer: str, op: str) -> Step:
+    """A single pass of a single convolution."""
+    return _single_steps(work, sparsity, threads).of_layer(layer, op)
+
+
+@functools.cache
+def _single_steps(work: Workload, sparsity: float, threads: int) -> "SingleSteps":
+    return SingleSteps(_network_here(work, sparsity, threads), work)
+
+
 class SingleSteps:
     """Runs single steps of a network's plan, in which every buffer has a place of its own."""
 
@@ -91,14 +121,14 @@ class SingleSteps:
         _, d_logits = cross_entropy(work.labels())(logits)
         self._compiled.backward(self._arena, np.ascontiguousarray(d_logits, np.float32), *self._flat, True, {}, threads)
 
-    def of_layer(self, layer: str, op: str) -> Callable[[], None] | None:
-        """The step that does `op` for a layer; None if there is none."""
+    def of_layer(self, layer: str, op: str) -> Callable[[], None]:
+        """The step that does `op` for a layer."""
         found = [
             number
             for number, step in enumerate(self.plan.steps)
             if (step.layer, step.op, step.again) == (layer, op, False)
         ]
         if not found:
-            return None
+            raise SparclError(f"the plan has no step {op!r} of {layer}")
         threads = _engine.threads()
         return lambda: self._compiled.run_steps(self._arena, found, *self._flat, threads)

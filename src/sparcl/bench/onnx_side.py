@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 from sparcl.bench import native_side
+from sparcl.bench.contender import Side
 from sparcl.bench.timing import Step
 from sparcl.bench.workload import CHANNELS, Workload
 from sparcl.deploy.onnx import write_onnx
@@ -16,6 +17,10 @@ NEEDS_ONNX = "onnxruntime is not measured: pip install onnx onnxruntime."
 
 def available() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("onnx", NAME))
+
+
+def rival(work: Workload, threads: int) -> Side:
+    return Side(NAME, NAME, prediction, {"work": work, "threads": threads})
 
 
 def prediction(work: Workload, threads: int) -> Step:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sparcl.bench.growth import Base, Point
 from sparcl.bench.machine import Machine
+from sparcl.bench.memory import TITLES as MEMORY_TITLES
 from sparcl.bench.versus import Row
 from sparcl.report.figures.lines import Line, LinePlot
 from sparcl.report.figures.standalone import svg_file
@@ -70,16 +71,9 @@ def versus(rows: Sequence[Row]) -> str:
     )
 
 
-MEMORY_ROWS = {
-    "native": "SparCL DER++, our engine",
-    "torch": "dense DER++ as usually written, PyTorch",
-    "torch_backend": "dense DER++, our methods on PyTorch",
-}
-
-
 def memory(found: Mapping[str, Any]) -> str:
     rows = []
-    for role, title in MEMORY_ROWS.items():
+    for role, title in MEMORY_TITLES.items():
         peak, idle = found[f"{role}_peak_mb"], found[f"{role}_idle_mb"]
         if peak is not None:
             rows.append((title, f"{peak:.0f}", f"{idle:.0f}", f"{peak / found['native_peak_mb']:.2f}"))

@@ -1,4 +1,4 @@
-"""Timing steps against each other: all of them take turns, so that a busy minute falls on all of them alike."""
+"""Timing sides against each other: all of them take turns, so that a busy minute falls on all of them alike."""
 
 import math
 import statistics
@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Step = Callable[[], object]
+Turn = Callable[[int], list[float]]
+"""Called as turn(count): the seconds of so many steps. Raises LeftOutError if they cannot be measured."""
+Note = Callable[[str], None]
 Progress = Callable[[str, int, int], None]
 """Called as progress(what, done, total) while something long goes on."""
 
@@ -14,6 +17,10 @@ TURN_SECONDS = 0.05
 CALIBRATION_SECONDS = 0.3  # a turn of the calibration: what it drops by chance is not measured again
 MOST_STEPS_IN_A_TURN = 20
 CLOSE_RACE = 1.25
+
+
+class LeftOutError(Exception):
+    """Who cannot be measured, and why: a sentence for the notes below a table."""
 
 
 @dataclass(frozen=True)
@@ -36,39 +43,48 @@ class Times:
 
 
 def interleaved(
-    steps: Mapping[str, Step],
+    turns: Mapping[str, Turn],
     rounds: int,
+    note: Note,
     progress: Progress = lambda what, done, total: None,
     what: str = "measuring",
     turn_seconds: float = TURN_SECONDS,
 ) -> dict[str, Times]:
-    """In each round every step has one turn, in the other direction every other round."""
+    """In each round everyone has one turn, in the other direction every other round. Who fails is left out entirely."""
+    seconds: dict[str, list[float]] = {name: [] for name in turns}
+
+    def take(name: str, count: int) -> list[float]:
+        try:
+            return turns[name](count)
+        except LeftOutError as failure:
+            note(str(failure))
+            del seconds[name]
+            return []
+
     counts = {}
-    for place, (name, step) in enumerate(steps.items()):
-        progress(f"{what}: warming up", place, len(steps))
-        counts[name] = _steps_in_a_turn(_turn(step, 1)[0], turn_seconds)
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for place, name in enumerate(turns):
+        progress(f"{what}: warming up", place, len(turns))
+        for first in take(name, 1):
+            counts[name] = _steps_in_a_turn(first, turn_seconds)
     for number in range(rounds):
-        order = list(steps)[:: 1 if number % 2 == 0 else -1]
+        order = list(seconds)[:: 1 if number % 2 == 0 else -1]
         for place, name in enumerate(order):
-            progress(what, number * len(steps) + place, rounds * len(steps))
-            seconds[name] += _turn(steps[name], counts[name])
+            progress(what, number * len(order) + place, rounds * len(order))
+            measured = take(name, counts[name])
+            if name in seconds:
+                seconds[name] += measured
     return {name: Times(tuple(measured)) for name, measured in seconds.items()}
 
 
-def without_the_slow(steps: Mapping[str, Step], progress: Progress, what: str) -> dict[str, Times]:
-    """A short calibration: the times of those steps that may turn out to be the fastest."""
-    measured = interleaved(steps, 2, progress, what, CALIBRATION_SECONDS)
+def without_the_slow(turns: Mapping[str, Turn], note: Note, progress: Progress, what: str) -> dict[str, Times]:
+    """A short calibration: the times of those that may turn out to be the fastest."""
+    measured = interleaved(turns, 2, note, progress, what, CALIBRATION_SECONDS)
     best = min((times.median_ms for times in measured.values()), default=0.0)
     return {name: times for name, times in measured.items() if times.median_ms <= CLOSE_RACE * best}
 
 
-def one_ms(step: Step) -> float:
-    """How long a step takes, measured once: enough to tell what is many times slower."""
-    return 1e3 * _turn(step, 1)[0]
-
-
-def _turn(step: Step, count: int) -> list[float]:
+def timed(step: Step, count: int) -> list[float]:
+    """A turn: the seconds of so many steps."""
     # The first step of a turn is not measured: nobody shall pay for caches that another one has filled, and for
     # another one's threads that still wait for work.
     step()

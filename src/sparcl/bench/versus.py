@@ -1,17 +1,16 @@
 """Whole steps of both sides: training or inference, at several sparsities."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+import contextlib
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 
-from sparcl import _engine
 from sparcl.bench import dense, native_side, onnx_side
-from sparcl.bench.timing import Progress, Step, Times, interleaved, one_ms, without_the_slow
-from sparcl.bench.workload import Workload
-from sparcl.learning.tuning import summary
-from sparcl.network.native import NativeNetwork
+from sparcl.bench.contender import Contender, Side, start
+from sparcl.bench.timing import LeftOutError, Note, Progress, Times, Turn, interleaved, without_the_slow
+from sparcl.bench.watched import DEFAULT_LIMITS, Limits
+from sparcl.bench.workload import Kind, Workload
 
-Kind = Literal["train", "infer"]
 Spread = tuple[float, float]
 BESIDE = (dense.BF16, onnx_side.NAME)  # shown, but not what the ratio is to
 HOPELESS = 4.0  # so many times slower than float32, bf16 would take most of the time of a benchmark
@@ -50,6 +49,7 @@ class Protocol:
     rounds: int
     compiled: bool = True  # whether torch.compile takes part
     tuning_seconds: float = 0.0  # for each sparsity, before training steps
+    limits: Limits = DEFAULT_LIMITS  # of every process that takes part
 
 
 def measure(
@@ -57,67 +57,100 @@ def measure(
     work: Workload,
     sparsities: Sequence[float],
     protocol: Protocol,
-    note: Callable[[str], None],
+    note: Note,
     progress: Progress,
+    rivals: Sequence[Side] | None = None,
 ) -> list[Row]:
-    """A row for each sparsity; all of them and the dense variants are measured in the same rounds."""
-    if kind == "train":
-        work.check_training()
-    _engine.set_threads(protocol.threads)
-    networks = {sparsity: native_side.network(work, sparsity) for sparsity in sparsities}
-    if kind == "train" and protocol.tuning_seconds:
-        _tune(networks, work, protocol.tuning_seconds, note, progress)
-    make = native_side.training_step if kind == "train" else native_side.prediction
-    steps = {str(sparsity): make(net, work) for sparsity, net in networks.items()}
-    contenders = _contenders(kind, work, protocol, note, progress)
-    measured = interleaved({**steps, **contenders}, protocol.rounds, progress, str(work))
-    fp32 = {name: times for name, times in measured.items() if name in contenders and name not in BESIDE}
+    """A row for each sparsity; all of them and the rivals (None: all there are) are measured in the same rounds."""
+    work.check(kind)
+    if rivals is None:
+        rivals = _rivals(kind, work, protocol, note)
+    with contextlib.ExitStack() as processes:
+        ours = {}
+        for sparsity in sparsities:
+            ours[str(sparsity)] = _our_process(kind, work, sparsity, protocol, processes, note, progress)
+        theirs = _rival_processes(work, rivals, protocol, processes, note, progress)
+        turns = {name: contender.turn for name, contender in {**ours, **theirs}.items()}
+        measured = interleaved(turns, protocol.rounds, note, progress, str(work))
+    fp32 = {name: times for name, times in measured.items() if name in theirs and name not in BESIDE}
     fastest = min(fp32, key=lambda name: fp32[name].median_ms) if fp32 else None
+    if fastest is None and rivals:
+        note(f"{work}: no dense float32 variant could be measured. Shown is our side only.")
     return [_row(work, protocol, sparsity, measured[str(sparsity)], fastest, measured) for sparsity in sparsities]
 
 
-def _tune(
-    networks: dict[float, NativeNetwork],
+def _our_process(
+    kind: Kind,
     work: Workload,
-    seconds: float,
-    note: Callable[[str], None],
+    sparsity: float,
+    protocol: Protocol,
+    processes: contextlib.ExitStack,
+    note: Note,
     progress: Progress,
-) -> None:
-    for sparsity, net in networks.items():
-        title = f"{work}: tuning for sparsity {sparsity:g}"
+) -> Contender:
+    seconds = protocol.tuning_seconds if kind == "train" else 0.0
+    limits = replace(protocol.limits, seconds=protocol.limits.seconds + seconds)
+    contender = Contender(f"Our engine at sparsity {sparsity:g}", protocol.threads, limits, must_work=True)
+    processes.enter_context(contender)
+    arguments = {"work": work, "sparsity": sparsity, "threads": protocol.threads}
+    if seconds:
+        progress(f"{work}: tuning for sparsity {sparsity:g}", 0, 0)
+        note(f"{work}, sparsity {sparsity:g}: {contender.call(native_side.tune_here, **arguments, seconds=seconds)}")
+    contender.prepare(native_side.train_here if kind == "train" else native_side.predict_here, **arguments)
+    return contender
 
-        def show(share: float, title: str = title) -> None:
-            progress(title, round(100 * share), 100)
 
-        found = native_side.tuned(net, work, seconds, show)
-        note(f"{work}, sparsity {sparsity:g}: {summary(found)}")
-
-
-def _contenders(
-    kind: Kind, work: Workload, protocol: Protocol, note: Callable[[str], None], progress: Progress
-) -> dict[str, Step]:
-    """The dense variants that may be the fastest, and those that are shown beside them."""
+def _rivals(kind: Kind, work: Workload, protocol: Protocol, note: Note) -> list[Side]:
     if not dense.available():
         note(dense.NEEDS_TORCH)
-        return {}
+        return []
     if not protocol.compiled:
         note("torch.compile did not take part: dense PyTorch may be faster than it seems here.")
-    dense.set_threads(protocol.threads)
-    progress(f"{work}: preparing PyTorch" + (" (compiling takes a minute)" if protocol.compiled else ""), 0, 0)
-    make = dense.training_steps if kind == "train" else dense.prediction_steps
-    variants = make(work, protocol.compiled, note)
-    beside = {name: variants.pop(name) for name in BESIDE if name in variants}
-    kept = without_the_slow(variants, progress, f"{work}: which dense variant is fastest")
-    if dense.BF16 in beside:
-        slower = one_ms(beside[dense.BF16]) / min(times.median_ms for times in kept.values())
-        if slower > HOPELESS:
-            del beside[dense.BF16]
-            note(f"{work}: bf16 is left out, it takes {slower:.0f} times as long as float32 here.")
+    rivals = dense.variants(kind, work, protocol.threads, protocol.compiled)
     if kind == "infer" and onnx_side.available():
-        beside[onnx_side.NAME] = onnx_side.prediction(work, protocol.threads)
+        rivals.append(onnx_side.rival(work, protocol.threads))
     elif kind == "infer":
         note(onnx_side.NEEDS_ONNX)
-    return {name: variants[name] for name in kept} | beside
+    return rivals
+
+
+def _rival_processes(
+    work: Workload,
+    rivals: Sequence[Side],
+    protocol: Protocol,
+    processes: contextlib.ExitStack,
+    note: Note,
+    progress: Progress,
+) -> dict[str, Contender]:
+    """The dense variants that may be the fastest, and those that are shown beside them; who fails is left out."""
+    started: dict[str, Contender] = {}
+    for rival in rivals:
+        progress(f"{work}: preparing {rival.title}", 0, 0)
+        started |= start(rival, protocol.threads, protocol.limits, processes, note)
+    turns = {name: contender.turn for name, contender in started.items()}
+    fp32 = {name: turn for name, turn in turns.items() if name not in BESIDE}
+    kept = without_the_slow(fp32, note, progress, f"{work}: which dense variant is fastest")
+    best_ms = min((times.median_ms for times in kept.values()), default=math.inf)
+    beside = {name: turn for name, turn in turns.items() if name in BESIDE}
+    if dense.BF16 in beside and _is_hopeless(beside[dense.BF16], best_ms, work, note):
+        del beside[dense.BF16]
+    for name, contender in started.items():
+        if name not in kept and name not in beside:
+            contender.close()  # its memory is of use to the others
+    return {name: contender for name, contender in started.items() if name in kept or name in beside}
+
+
+def _is_hopeless(turn: Turn, best_ms: float, work: Workload, note: Note) -> bool:
+    """Whether bf16 would only take time."""
+    try:
+        (seconds,) = turn(1)
+    except LeftOutError as failure:
+        note(str(failure))
+        return True
+    slower = 1e3 * seconds / best_ms
+    if slower > HOPELESS:
+        note(f"{work}: bf16 is left out, it takes {slower:.0f} times as long as float32 here.")
+    return slower > HOPELESS
 
 
 def _row(

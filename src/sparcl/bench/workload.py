@@ -1,6 +1,7 @@
 """What is measured: a network and a batch of random images."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 from sparcl.errors import SparclError
 from sparcl.graph import Graph, build_model
 from sparcl.network import Images
+
+Kind = Literal["train", "infer"]
 
 CHANNELS = 3
 LEARNING_RATE = 0.03
@@ -33,9 +36,10 @@ class Workload:
     def labels(self) -> NDArray[np.int64]:
         return np.random.default_rng(2).integers(0, self.classes, self.batch)
 
-    def check_training(self) -> None:
+    def check(self, kind: Kind) -> None:
+        """That there is such a network, and that it can be trained with such a batch."""
         tiny = [node.name for node in self.graph() if node.op == "batch_norm" and node.shape[1:] == (1, 1)]
-        if self.batch == 1 and tiny:
+        if kind == "train" and self.batch == 1 and tiny:
             raise SparclError(
                 f"A batch of one image cannot be normalised at {tiny[0]}, whose maps have a single pixel. "
                 "Choose a larger --batch or --image-size."

@@ -13,8 +13,9 @@ from sparcl.bench import tables
 from sparcl.bench.layers import measure_layers, totals
 from sparcl.bench.machine import Machine
 from sparcl.bench.memory import measure_memory
-from sparcl.bench.versus import Kind, Protocol, Row, measure
-from sparcl.bench.workload import Workload
+from sparcl.bench.versus import Protocol, Row, measure
+from sparcl.bench.watched import Limits
+from sparcl.bench.workload import Kind, Workload
 from sparcl.cli import bench_display
 from sparcl.cli.bench_options import (
     BatchOption,
@@ -27,6 +28,7 @@ from sparcl.cli.bench_options import (
     SectionOption,
     SparsityOption,
     ThreadsOption,
+    TimeLimitOption,
     TuneOption,
     WidthOption,
     check_section,
@@ -63,6 +65,7 @@ def train(
     repeats: RepeatsOption = 15,
     compiled: CompileOption = True,
     tune: TuneOption = 20,
+    time_limit: TimeLimitOption = Limits.seconds,
     into: IntoOption = None,
     section: SectionOption = "train",
     as_json: JsonOption = False,
@@ -71,7 +74,7 @@ def train(
 
     Ours at each sparsity (random masks on the layers that training makes sparse) against the fastest dense float32
     step of PyTorch: contiguous, channels_last, or channels_last with torch.compile. bf16 is measured too, but does not
-    count.
+    count. Each runs in a process of its own: one that crashes, hangs or needs too much memory is left out with a note.
 
     \b
     sparcl bench train                                  # ResNet-18 on 32x32 images
@@ -80,7 +83,7 @@ def train(
     sparcl bench train --into docs/performance.md       # write the table into a document
     """
     works = _workloads(model, width, image_size, batch)
-    protocol = Protocol(threads_or_all(threads), repeats, compiled, tune)
+    protocol = Protocol(threads_or_all(threads), repeats, compiled, tune, Limits(time_limit))
     _versus("train", works, shares(sparsity), protocol, into, section, as_json)
 
 
@@ -94,6 +97,7 @@ def infer(
     threads: ThreadsOption = 0,
     repeats: RepeatsOption = 15,
     compiled: CompileOption = True,
+    time_limit: TimeLimitOption = Limits.seconds,
     into: IntoOption = None,
     section: SectionOption = "infer",
     as_json: JsonOption = False,
@@ -108,7 +112,7 @@ def infer(
     sparcl bench infer --batch 1 --threads 1            # a small device
     """
     works = _workloads(model, width, image_size, batch)
-    protocol = Protocol(threads_or_all(threads), repeats, compiled)
+    protocol = Protocol(threads_or_all(threads), repeats, compiled, limits=Limits(time_limit))
     _versus("infer", works, shares(sparsity), protocol, into, section, as_json)
 
 
@@ -121,6 +125,7 @@ def layers(
     model: ModelOption = "resnet18",
     threads: ThreadsOption = 0,
     repeats: RepeatsOption = 5,
+    time_limit: TimeLimitOption = Limits.seconds,
     as_json: JsonOption = False,
 ) -> None:
     """Time every convolution alone: forward, data gradient, weight gradient, and their sums.
@@ -132,8 +137,7 @@ def layers(
     sparcl bench layers --sparsity .75,.95 --batch 8
     """
     work, notes = Workload(model, width, image_size, batch), Notes()
-    work.check_training()
-    protocol = Protocol(threads_or_all(threads), repeats)
+    protocol = Protocol(threads_or_all(threads), repeats, limits=Limits(time_limit))
     machine = _machine(protocol.threads, notes)
     with progress_bar(as_json) as progress:
         rows = measure_layers(work, shares(sparsity), protocol, notes, progress)
@@ -157,6 +161,7 @@ def memory(
     threads: ThreadsOption = 0,
     steps: Annotated[int, typer.Option(min=4, help="Training steps in each process.")] = 10,
     buffer_size: Annotated[int, typer.Option(min=1, help="Images kept for rehearsal.")] = 500,
+    time_limit: TimeLimitOption = Limits.seconds,
     into: IntoOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -173,7 +178,7 @@ def memory(
     work, notes, count = Workload(model, width, image_size, batch), Notes(), threads_or_all(threads)
     machine = _machine(count, notes, says_load=False)
     with progress_bar(as_json) as progress:
-        found = measure_memory(work, sparsity, steps, buffer_size, count, notes, progress)
+        found = measure_memory(work, sparsity, steps, buffer_size, count, Limits(time_limit), notes, progress)
     if into is not None:
         protocol = f"{work}, sparsity {sparsity:g}, {steps} steps, {buffer_size} images in the buffer."
         _write(into, "memory", tables.memory(found), machine, protocol, notes)
@@ -194,6 +199,7 @@ def growth(
     model: ModelOption = "resnet18",
     repeats: RepeatsOption = 7,
     compiled: CompileOption = False,
+    time_limit: TimeLimitOption = Limits.seconds,
     into: IntoOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -213,7 +219,7 @@ def growth(
     base, notes = growth_of.Base.within(ranges, model, image_size), Notes()
     machine = _machine(base.threads, notes)
     with progress_bar(as_json) as progress:
-        points = growth_of.measure_growth(base, ranges, repeats, compiled, notes, progress)
+        points = growth_of.measure_growth(base, ranges, repeats, compiled, Limits(time_limit), notes, progress)
     if into is not None:
         plot = into.with_name(f"{into.stem}-growth.svg")
         write_text(plot, tables.growth_plot(points))

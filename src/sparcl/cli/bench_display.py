@@ -10,7 +10,8 @@ from rich.table import Table
 from sparcl.bench.growth import Point
 from sparcl.bench.layers import LayerRow, Total
 from sparcl.bench.machine import Machine
-from sparcl.bench.tables import MEMORY_ROWS, milliseconds, ratio
+from sparcl.bench.memory import TITLES as MEMORY_TITLES
+from sparcl.bench.tables import milliseconds, ratio
 from sparcl.bench.versus import Row
 from sparcl.cli.display import print_table
 
@@ -74,7 +75,7 @@ def print_layers(rows: Sequence[LayerRow], sums: Sequence[Total], what: str) -> 
 
 def print_memory(found: Mapping[str, Any], what: str) -> None:
     table = _table(f"peak of resident memory: {what}", ("process",), ("peak MB", "idle MB", "times ours"))
-    for role, title in MEMORY_ROWS.items():
+    for role, title in MEMORY_TITLES.items():
         peak, idle = found[f"{role}_peak_mb"], found[f"{role}_idle_mb"]
         if peak is not None:
             table.add_row(title, f"{peak:.0f}", f"{idle:.0f}", f"{peak / found['native_peak_mb']:.2f}")

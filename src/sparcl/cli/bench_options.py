@@ -21,6 +21,13 @@ CompileOption = Annotated[bool, typer.Option("--compile/--no-compile", help="Whe
 TuneOption = Annotated[
     float, typer.Option(min=0, help="Seconds to tune our engine for each sparsity, as `sparcl run` does; 0: not.")
 ]
+TimeLimitOption = Annotated[
+    float,
+    typer.Option(
+        min=1,
+        help="Seconds in which each side must prepare, and take each of its turns; a rival that does not is left out.",
+    ),
+]
 IntoOption = Annotated[Path | None, typer.Option(help="A Markdown file to write into, at the marks of its section.")]
 SectionOption = Annotated[str, typer.Option(help="The section of that file, if not the usual one.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]

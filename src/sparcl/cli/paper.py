@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -116,7 +117,7 @@ def paper(
     tables = {}
     for one in prepared:
         notes = output.Notes()
-        measured = _speeds(one, wish, threads, silent, notes)
+        measured = _speeds(one, wish, plugin or [], threads, silent, notes)
         for missing in missing_seeds(one.cells, root):
             notes(missing)
         table = grid(one.experiment, one.groups, one.cells, root, measured)
@@ -139,12 +140,14 @@ def _command() -> str:
     return shlex.join(["sparcl", *sys.argv[1:]])
 
 
-def _speeds(one: Prepared, wish: Wish, threads: int, silent: bool, notes: output.Notes) -> dict[tuple[str, str], Value]:
+def _speeds(
+    one: Prepared, wish: Wish, plugins: Sequence[Path], threads: int, silent: bool, notes: output.Notes
+) -> dict[tuple[str, str], Value]:
     kind = one.experiment.kind
     if kind not in ("speed", "inference"):
         return {}
     notes(origin.measured_here(threads))
     with progress_bar(silent) as progress:
         if kind == "speed":
-            return training_speeds(one.experiment, one.groups, one.cells, threads, notes, progress)
+            return training_speeds(one.experiment, one.groups, one.cells, plugins, threads, notes, progress)
         return prediction_times(one.experiment, one.groups, wish.protocol, wish.changes, threads, notes, progress)

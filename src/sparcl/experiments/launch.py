@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sparcl.experiments import worker
+from sparcl.network.backend import thread_environment
 
 State = Literal["finished", "stopped", "failed", "lost"]
-
-# Whatever computes must know its number of threads before it is loaded.
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class WorkerProcess:
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
             start_new_session=True,  # Ctrl-C is for whoever started it, who then asks it to stop
-            env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))},
+            env={**os.environ, **thread_environment(threads)},
         )
         assert self._process.stdin is not None
         self._input = self._process.stdin

@@ -20,9 +20,18 @@ NEEDS_TORCH = (
 )
 
 
+# Whatever computes must know its number of threads before it is loaded.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
 def available_cores() -> int:
     """Those that this process may use: its affinity, and the CPU quota of its control group."""
     return _engine.usable_cores()
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """For the environment of a process that is started."""
+    return dict.fromkeys(THREAD_VARIABLES, str(threads))
 
 
 def choose_backend(wanted: Backend, graph: Graph) -> tuple[Literal["native", "torch"], str]:
