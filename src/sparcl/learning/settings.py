@@ -5,22 +5,22 @@ is not given comes from, in this order: the data set's protocol, the method's tu
 """
 
 import copy
-import difflib
 import hashlib
 import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from sparcl.checked import Checked, FieldRule, WrongValueError, check, check_fields, plain, setting
+from sparcl.checked import Checked, FieldRule, WrongValueError, check, check_fields, plain, rules_of, setting
 from sparcl.data import DATASETS
 from sparcl.errors import SparclError
 from sparcl.graph import MODELS, MOST_WIDTH
+from sparcl.hints import did_you_mean
 from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
 from sparcl.methods import METHODS
 from sparcl.network import Backend
@@ -115,6 +115,9 @@ class Settings(Checked):
     checkpoint: CheckpointSettings = CheckpointSettings()
 
 
+SECTIONS = (DataSettings, EvaluationSettings, CheckpointSettings)
+
+
 def resolve(given: Values) -> Settings:
     """Fill in what was not given, and check everything. Raises SparclError with one line for anything wrong."""
     given = dict(given)
@@ -144,11 +147,12 @@ def resolve(given: Values) -> Settings:
         sparsifier_values = {**OFFICIAL_OPTIONS, **sparsifier_values}
     of_method = _known(protocols[protocol].get("method", {}), method.hyperparameters())
     of_sparsifier = _known(protocols[protocol].get("sparsifier", {}), sparsifier.options())
-    values["method"] = _check_named("method", method.hyperparameters(), {**tuned, **of_method, **method_values})
+    every = list(setting_names(method.hyperparameters(), sparsifier.options()))
+    values["method"] = _check_named("method", method.hyperparameters(), {**tuned, **of_method, **method_values}, every)
     values["sparsifier"] = _check_named(
-        "sparsifier", sparsifier.options(), {"name": "none", **of_sparsifier, **sparsifier_values}
+        "sparsifier", sparsifier.options(), {"name": "none", **of_sparsifier, **sparsifier_values}, every
     )
-    settings = validated(Settings, values)
+    settings = validated(Settings, values, elsewhere=every)
     if settings.sparsifier.name != "none" and method.stays_dense_because:
         raise SparclError(
             f"{settings.sparsifier.name} cannot be put around {method.name}: {method.stays_dense_because}. "
@@ -205,6 +209,9 @@ def from_preset(name: str) -> Values:
     if parts is not None and parts[1] in SPARSIFIERS:
         values |= {"sparsifier": {"name": parts[1]}, "sparsity": int(parts[3]) / 100}
         method = parts[2]
+    elif method.partition("-")[0] in SPARSIFIERS:
+        whole = f"{name.rstrip('-0123456789.')}-90"
+        raise SparclError(f"{name!r} does not say how sparse: add whole percents, for example {whole}.")
     return values | {"method": {"name": choose("method", method, METHODS)}}
 
 
@@ -250,12 +257,15 @@ def choose(what: str, name: Any, known: Mapping[str, Any]) -> str:
     """The name if it is known; otherwise an error that names the nearest one."""
     if isinstance(name, str) and name in known:
         return name
-    raise SparclError(f"There is no {what} called {name!r}{_nearest(str(name), known)}")
+    raise SparclError(f"There is no {what} called {name!r}{did_you_mean(str(name), list(known))}")
 
 
-def _nearest(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else f". Choose one of: {', '.join(sorted(known))}."
+def setting_names(method_options: Iterable[str], sparsifier_options: Iterable[str]) -> Iterator[str]:
+    """Every name that `--set` takes, with these options of methods and sparsifiers."""
+    options = {"method": method_options, "sparsifier": sparsifier_options}
+    for name, rule in rules_of(Settings).items():
+        inside = options.get(name, rules_of(rule.kind) if rule.kind in SECTIONS else ())
+        yield from [f"{name}.{one}" for one in inside] or [name]
 
 
 def _known(values: Mapping[str, Any], options: Mapping[str, Any]) -> Values:
@@ -263,29 +273,34 @@ def _known(values: Mapping[str, Any], options: Mapping[str, Any]) -> Values:
     return {key: value for key, value in values.items() if key in options}
 
 
-def _check_named(section: str, options: Mapping[str, tuple[Any, Any]], values: Values) -> Values:
+def _check_named(
+    section: str, options: Mapping[str, tuple[Any, Any]], values: Values, elsewhere: Iterable[str]
+) -> Values:
     """The options of a method or sparsifier, typed as it declares them."""
     rules = {name: FieldRule(kind, partial(copy.copy, default)) for name, (kind, default) in options.items()}
     try:
         return check_fields({"name": FieldRule(str), **rules}, values)
     except WrongValueError as wrong:
-        raise _explained(wrong, f"{section}.") from None
+        raise _explained(wrong, f"{section}.", elsewhere) from None
 
 
-def validated(kind: type[_T], values: Values, prefix: str = "") -> _T:
-    """The values as this class wants them; SparclError with one line for the first that is wrong."""
+def validated(kind: type[_T], values: Values, prefix: str = "", elsewhere: Iterable[str] = ()) -> _T:
+    """The values as this class wants them; SparclError with one line for the first that is wrong.
+
+    `elsewhere`: names in other sections, one of which may have been meant by one that does not exist.
+    """
     try:
         return check(kind, values)
     except WrongValueError as wrong:
-        raise _explained(wrong, prefix) from None
+        raise _explained(wrong, prefix, elsewhere) from None
 
 
-def _explained(wrong: WrongValueError, prefix: str) -> SparclError:
+def _explained(wrong: WrongValueError, prefix: str, elsewhere: Iterable[str]) -> SparclError:
     section = prefix + "".join(f"{part}." for part in wrong.path[:-1])
     key = prefix + ".".join(wrong.path)
     if wrong.sort == "unknown":
         known = [section + name for name in wrong.known]
-        return SparclError(f"There is no setting called {key!r}{_nearest(key, known)}")
+        return SparclError(f"There is no setting called {key!r}{did_you_mean(key, known, elsewhere)}")
     if wrong.sort == "missing":
         return SparclError(f"The setting {key} is missing.")
     return SparclError(f"The setting {key} = {wrong.value!r} is wrong: {wrong.problem}.")
