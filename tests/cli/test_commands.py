@@ -109,10 +109,12 @@ def test_compare_merges_seeds_and_writes_into_a_document(finished_run, tmp_path)
     apart = json.loads(sparcl("compare", other, elsewhere, "--json").stdout)
     assert [row["name"] for row in apart] == ["digits/er data.root=None", f"digits/er data.root={tmp_path}"]
     assert refused(sparcl("compare", other, "--into", document, "--section", "there"), "has no section 'there'")
-    skipped = sparcl("compare", tmp_path, other, other)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    skipped = sparcl("compare", empty, other, other)
     assert skipped.returncode == 0
     assert "Left out" in skipped.stderr and "the same run as" in skipped.stderr
-    nothing = sparcl("compare", tmp_path)
+    nothing = sparcl("compare", empty)
     assert nothing.returncode == 1
     assert "There is no finished run" in nothing.stderr
 

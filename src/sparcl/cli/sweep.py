@@ -37,6 +37,7 @@ from sparcl.experiments.trial import is_finished
 from sparcl.learning.plugins import import_plugins
 from sparcl.network.backend import available_cores
 from sparcl.report import comparison
+from sparcl.report.named_runs import record_order
 
 HELP = """Run every combination of a file's values, with every seed, in parallel; or search for good values.
 
@@ -85,6 +86,7 @@ def sweep(
         return
     if address is None:
         prepare_data(trials, root, quiet or as_json)
+    record_order(root, [trial.directory(root).path for trial in trials])
     pool = open_pool(on, jobs, threads, address, memory, plugin or [])
     standings = run_all(trials, root, pool, quiet or as_json)
     finished = [trial.directory(root) for trial in trials if is_finished(trial.directory(root))]
