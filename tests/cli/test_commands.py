@@ -246,6 +246,27 @@ def test_a_loss_that_explodes_stops_the_run_with_advice(tmp_path):
     assert refused(finished, "Lower method.learning_rate")
 
 
+def test_a_network_that_ended_up_guessing_is_told_wherever_its_accuracy_stands(finished_run, tmp_path):
+    quick = [word for word in QUICK if word != "data.tasks=2"]
+    quick.remove("--set")
+    run = tmp_path / "run"
+    finished = sparcl("run", "digits/sgd", *quick, "--set", "method.learning_rate=1000", "--out", run)
+    assert finished.returncode == 0, finished.stderr
+    assert "Changed from the preset: method.learning_rate=1000.0, width=4, epochs=1." in finished.stdout
+    assert "Warning: digits/sgd: The network ended up guessing" in finished.stdout
+    both = sparcl("compare", finished_run, run)
+    assert both.stdout.count("Warning: ") == 1 and "Warning: digits/sgd learning_rate=1000.0: " in both.stdout
+    warned = [row["warnings"] for row in json.loads(sparcl("compare", finished_run, run, "--json").stdout)]
+    assert [len(lines) for lines in warned] == [0, 1]
+    page = tmp_path / "page.html"
+    assert sparcl("report", run, "-o", page).returncode == 0
+    assert "The network ended up guessing" in page.read_text()
+    for damaged in ('"x"', "[3]", "null"):
+        result = json.loads((run / "result.json").read_text())
+        (run / "result.json").write_text(json.dumps(result | {"warnings": json.loads(damaged)}))
+        assert "Warning" not in sparcl("compare", run).stdout
+
+
 def limit_file_size(bytes_allowed):
     """Stands in for a full disk: writes beyond the limit fail inside the operating system."""
 

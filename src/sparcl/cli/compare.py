@@ -61,3 +61,5 @@ def print_rows(rows: list[comparison.Row]) -> None:
     for row in rows:
         table.add_row(row.name, ",".join(map(str, row.seeds)), *(row.cells.get(heading, "-") for heading in shown))
     print_table(table)
+    for line in comparison.remarks(rows):
+        print(line)

@@ -28,7 +28,7 @@ from sparcl.cli.trials_options import (
 from sparcl.errors import SparclError
 from sparcl.experiments import origin
 from sparcl.experiments.estimate import Estimates
-from sparcl.experiments.outcome import Value, grid, missing_seeds
+from sparcl.experiments.outcome import Value, grid, missing_seeds, warnings
 from sparcl.experiments.prepared import EVERYTHING, Prepared, Wish, prepare
 from sparcl.experiments.speed import prediction_times, training_speeds
 from sparcl.experiments.trial import adopt
@@ -117,8 +117,8 @@ def paper(
     for one in prepared:
         notes = output.Notes()
         measured = _speeds(one, wish, threads, silent, notes)
-        for missing in missing_seeds(one.cells, root):
-            notes(missing)
+        for line in (*missing_seeds(one.cells, root), *warnings(one.cells, root)):
+            notes(line)
         table = grid(one.experiment, one.groups, one.cells, root, measured)
         below = origin.describe(one.groups, one.cells, notes, _command())
         files = output.write(one, table, out / f"{Path(one.name).stem}-{protocol}", below)

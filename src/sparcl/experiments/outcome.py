@@ -149,6 +149,12 @@ def missing_seeds(cells: Cells, root: Path) -> list[str]:
     return lines
 
 
+def warnings(cells: Cells, root: Path) -> list[str]:
+    """What runs say about their own results."""
+    finished = [trial for trials in cells.values() for trial in trials if is_finished(trial.directory(root))]
+    return [f"Warning: {trial.label}: {line}" for trial in finished for line in trial.directory(root).warnings()]
+
+
 def _finished(trials: Sequence[Trial], root: Path) -> list[RunDirectory]:
     """Those of a cell's runs that have a result: a seed that failed must not take the others with it."""
     directories = [trial.directory(root) for trial in trials]

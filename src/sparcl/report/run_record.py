@@ -81,6 +81,7 @@ class RunRecord:
     path: Path
     settings: Settings
     finished: bool
+    warnings: tuple[str, ...]
     environment: dict[str, Any]
     stream: StreamDescription | None
     history: History
@@ -139,6 +140,7 @@ class RunRecord:
             path=path,
             settings=settings,
             finished=result is not None,
+            warnings=directory.warnings(),
             environment=directory.environment() if (path / "environment.json").exists() else {},
             stream=stream,
             history=history,
