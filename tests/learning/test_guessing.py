@@ -47,7 +47,7 @@ def test_all_signs_must_agree(changed, expected):
 def test_joint_training_is_judged_by_all_classes():
     content = events(accuracy=25.0, loss=1.4, task_il=(50.0, 50.0))
     assert warning(content, STREAM, at_once=True, learning_rate=9.0)
-    assert not warning(content[:-1] + [content[-1] | {"task_il": [80.0, 80.0]}], STREAM, True, 9.0)
+    assert not warning([*content[:-1], content[-1] | {"task_il": [80.0, 80.0]}], STREAM, True, 9.0)
     assert not warning(events(accuracy=40.0, loss=1.4), STREAM, at_once=True, learning_rate=9.0)
 
 
@@ -63,8 +63,9 @@ def result_of(path: Path, preset: str, *changes: str) -> dict:
     stream = load_stream(chosen.dataset, order_seed=chosen.seed, **vars(chosen.data))
     trainer = Trainer(chosen, stream, RunDirectory(path), Nobody())
     RunDirectory.create(path, trainer.settings, environment.describe())
-    assert trainer.run() == (stored := json.loads((path / "result.json").read_text()))
-    return stored
+    result = trainer.run()
+    assert json.loads((path / "result.json").read_text()) == result
+    return result
 
 
 @pytest.mark.parametrize("preset", ["digits/sgd", "digits/joint", "rotated-digits/er"])

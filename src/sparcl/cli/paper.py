@@ -116,11 +116,13 @@ def paper(
     tables = {}
     for one in prepared:
         notes = output.Notes()
+        for line in origin.stand_ins(one.groups):
+            notes(line)
         measured = _speeds(one, wish, threads, silent, notes)
         for line in (*missing_seeds(one.cells, root), *warnings(one.cells, root)):
             notes(line)
         table = grid(one.experiment, one.groups, one.cells, root, measured)
-        below = origin.describe(one.groups, one.cells, notes, _command())
+        below = origin.describe(one.cells, notes, _command())
         files = output.write(one, table, out / f"{Path(one.name).stem}-{protocol}", below)
         tables[one.name] = output.as_json(table)
         if into is not None and section is not None:
