@@ -76,7 +76,7 @@ def test_a_finished_run_is_not_run_again(finished_run):
     before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
     finished = sparcl("run", "--resume", finished_run)
     assert finished.returncode == 0
-    assert "finished already" in finished.stdout
+    assert "already finished" in finished.stdout
     assert {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")} == before
 
 

@@ -1,4 +1,4 @@
-"""The sub-commands, put together."""
+"""All commands, in groups."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -36,7 +36,7 @@ MACHINE = "Networks, the engine and this machine"
 
 app = typer.Typer(
     help="Continual learning on small devices: learn new classes, keep the old ones.",
-    epilog="Start with: sparcl run digits/derpp, or docs/tutorial.md",
+    epilog="Start with: sparcl run digits/derpp, or read docs/tutorial.md",
     no_args_is_help=True,
     cls=Commands,
     rich_markup_mode=None,
@@ -54,7 +54,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _of_all_commands(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None: ...
 

@@ -17,13 +17,15 @@ from sparcl.report.named_runs import named_runs
 
 HELP = """Compare finished runs. Runs that differ only in their seed become one row: mean ± standard deviation.
 
+Settings that differ from the preset's are named: in the rows, or below the table if all rows share them.
+
 \b
 sparcl compare runs                                # all runs in a directory
 sparcl compare runs/digits-*                       # some of them
 sparcl compare runs --into docs/results.md --section reduced   # write the table into a document
 """
 
-RunsArgument = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories, or directories of runs.")]
+RunsArgument = Annotated[list[Path], typer.Argument(metavar="DIR", help="Run directories, or directories of runs.")]
 
 
 def compare(

@@ -14,11 +14,11 @@ from sparcl.report.named_runs import named_runs
 from sparcl.report.page.assemble import page, sections
 from sparcl.report.run_record import RunRecord
 
-HELP = """Write a page about runs, several of them side by side: one HTML file that needs no network.
+HELP = """Write a report on one or more runs: a single HTML file that works offline.
 
-It shows what was run, accuracy and forgetting over the tasks, how weights and samples came and went, FLOPs, time and
-memory against the dense run, which class is taken for which, and the images kept for rehearsal. Runs that are not
-finished are shown as far as they are; `sparcl watch` follows them.
+It shows settings, accuracy and forgetting after each task, how the weights and samples changed, FLOPs, time and memory
+compared with the dense run, the confusion matrix, and the images kept for rehearsal. An unfinished run is shown up to
+where it is; `sparcl watch` follows it live.
 
 \b
 sparcl report runs/digits-derpp-seed0                # writes report.html

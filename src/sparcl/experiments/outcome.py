@@ -1,4 +1,4 @@
-"""What the cells of an experiment came to, as a grid of numbers: ours, and the paper's beside them."""
+"""What the cells of an experiment came to, as a grid of numbers: ours, and the paper's next to them."""
 
 import functools
 import statistics
@@ -81,7 +81,7 @@ class Grid:
 
 
 def of_paper(name: str, group: Group) -> str:
-    """The heading of the paper's number beside ours; it names the data set where that is another one."""
+    """The heading of the paper's number next to ours; it names the data set where that is another one."""
     return f"{name}, paper" if group.dataset == group.in_paper else f"{name}, paper on {group.in_paper}"
 
 

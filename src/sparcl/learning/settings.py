@@ -1,4 +1,4 @@
-"""The settings of a run: typed, checked, with the nearest match named for a misspelt key.
+"""The settings of a run: typed, checked, with a hint for a misspelt key.
 
 A run is described by a preset `DATASET/METHOD`, or by a TOML file, and single values changed with `key=value`. Whatever
 is not given comes from, in this order: the data set's protocol, the method's tuned hyper-parameters, the defaults here.
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class DataSettings(Checked):
-    root: Path | None = setting(default=None, meaning="where the data set lies, if not in the usual place")
+    root: Path | None = setting(default=None, meaning="where the data set is, if not in the default place")
     tasks: int | None = setting(default=None, ge=1, meaning="keep only the first tasks")
     classes_per_task: int | None = setting(
         default=None, ge=1, meaning="classes in each task, if not the data set's own"
@@ -41,7 +41,9 @@ class DataSettings(Checked):
     domains: Literal["permuted", "rotated"] | None = setting(
         default=None, meaning="Domain-IL: every task has all classes, with pixels permuted or images rotated"
     )
-    images_per_task: int | None = setting(default=None, ge=1, meaning="keep only so many training images of each task")
+    images_per_task: int | None = setting(
+        default=None, ge=1, meaning="keep only this many training images of each task"
+    )
     image_size: int | None = setting(default=None, ge=8, le=1024, meaning="side of the images read from folders")
     test_share: float = setting(default=0.2, gt=0, lt=1, meaning="share held out of folders without a test set")
     validation: float = setting(default=0.0, ge=0, lt=1, meaning="share of the training images held out for validation")
@@ -75,7 +77,7 @@ class EvaluationSettings(Checked):
     split: Literal["test", "validation"] = setting(default="test", meaning="which held-out images are judged")
     batch_size: int = setting(default=250, ge=1)
     snapshots: int = setting(
-        default=0, ge=0, meaning="also report the mean of so many evaluations in a task's last steps"
+        default=0, ge=0, meaning="also report the mean of this many evaluations over a task's last steps"
     )
     snapshot_steps: int = setting(default=48, ge=1, meaning="over how many last steps the snapshots are spread")
     bn_recalibration: bool = setting(
@@ -84,7 +86,7 @@ class EvaluationSettings(Checked):
 
 
 class CheckpointSettings(Checked):
-    minutes: float = setting(default=5.0, ge=0, meaning="at least every so many minutes; 0: after every step")
+    minutes: float = setting(default=5.0, ge=0, meaning="minutes between checkpoints; 0: after every step")
 
 
 class Settings(Checked):
@@ -94,7 +96,7 @@ class Settings(Checked):
     )
     method: MethodSettings
     sparsifier: SparsifierSettings = SparsifierSettings()
-    sparsity: float = setting(default=0.0, ge=0, lt=1, meaning="share of the sparse layers' weights that are not there")
+    sparsity: float = setting(default=0.0, ge=0, lt=1, meaning="share of the sparse layers' weights that are pruned")
     seed: int = setting(default=0, ge=0)
     model: str = "resnet18"
     width: int = setting(default=64, ge=1, le=MOST_WIDTH, meaning="channels of the first layer")
@@ -106,9 +108,7 @@ class Settings(Checked):
         default=500, ge=0, le=10_000_000, meaning="samples kept for rehearsal; 0 switches replay off"
     )
     backend: Backend = setting(default="auto", meaning="native: our engine; torch: PyTorch; auto: ours where it can")
-    tuning_seconds: float = setting(
-        default=10.0, ge=0, meaning="a long run first tunes the engine for so long; 0: never"
-    )
+    tuning_seconds: float = setting(default=10.0, ge=0, meaning="how long a long run first tunes the engine; 0: never")
     threads: int = setting(default=0, ge=0, le=512, meaning="0: all cores")
     data: DataSettings = DataSettings()
     evaluation: EvaluationSettings = EvaluationSettings()

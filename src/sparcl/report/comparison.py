@@ -230,7 +230,7 @@ def markdown(rows: Sequence[Row], command: str) -> str:
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """What a reader of the table must know beside it: settings changed in all rows, results that cannot be trusted."""
+    """What a reader of the table must know: settings changed in all rows, results that cannot be trusted."""
     everywhere = shared([row.changed for row in rows])
     changes = ", ".join(f"{key}={value}" for key, value in everywhere.items())
     first = [f"Changed from the preset{'' if len(rows) == 1 else ' in all rows'}: {changes}."] if everywhere else []

@@ -1,4 +1,4 @@
-"""The page of runs, served while they go on.
+"""The report page, served while runs are in progress.
 
 The server listens on this machine only, answers two paths, and only to requests that name it by a loopback address:
 a foreign page that has its own name point here (DNS rebinding) gets nothing.
@@ -27,7 +27,7 @@ FILES = ("settings.json", "stream.json", "metrics.jsonl", "confusion.json", "res
 
 
 class LiveRuns:
-    """What there is to show in a directory of runs, or in that of a single one. It is read anew when files change."""
+    """What there is to show in a directory of runs, or in that of a single one. It is read again when files change."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

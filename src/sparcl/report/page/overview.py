@@ -94,7 +94,7 @@ def _card(view: RunView, runs: Sequence[RunRecord]) -> Markup:
     if view.run.finished or first is None:
         headline = measures.pop(first) if first else UNKNOWN
         big = [element("strong", headline, data_measure="leading"), f" {first or ''} accuracy"]
-    else:  # what it reached on its first tasks is below; beside finished runs it would mislead
+    else:  # what it reached on its first tasks is below; next to finished runs it would mislead
         big = [element("strong", _part(view.run), data_measure="leading"), " learned so far"]
         measures = {f"{key} so far" if key in KINDS.values() else key: text for key, text in measures.items()}
     pairs = [
@@ -122,7 +122,7 @@ def _share(share: tuple[float, bool] | None) -> Markup:
 
 
 def _state(run: RunRecord) -> Markup:
-    """How far it is: words, and a bar while it goes on."""
+    """How far it is: words, and a bar while it runs."""
     if run.finished:
         return element("p", "finished", class_="state")
     history, epochs = run.history, run.settings.epochs
