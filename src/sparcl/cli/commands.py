@@ -43,11 +43,12 @@ def _as_setting(unknown: str, given: list[str]) -> str | None:
     setting = meant(unknown.lstrip("-"), setting_names(methods, sparsifiers))
     if setting is None:
         return None
-    place = next(place for place, word in enumerate(given) if word.partition("=")[0] == unknown)
-    _, equals, value = given[place].partition("=")
+    words = iter(given)
+    written = next((word for word in words if word.partition("=")[0] == unknown), unknown)
+    _, equals, value = written.partition("=")
     if not equals:
-        value = next((word for word in given[place + 1 : place + 2] if not word.startswith("-")), "VALUE")
-    return f"--set {setting}={quoted(value)}"
+        value = next(words, "-")
+    return f"--set {setting}={quoted(value) if not value.startswith('-') else 'VALUE'}"
 
 
 class Commands(TyperGroup):
