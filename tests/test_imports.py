@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sparcl"
-FREE = {"checked", "errors", "files", "generators", "options", "wording", "_engine", ""}  # used by everyone
+FREE = {"checked", "errors", "files", "generators", "hints", "options", "wording", "_engine", ""}  # used by everyone
 ALLOWED = {
     "data": set(),
     "metrics": set(),

@@ -76,7 +76,7 @@ def test_a_finished_run_is_not_run_again(finished_run):
     before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
     finished = sparcl("run", "--resume", finished_run)
     assert finished.returncode == 0
-    assert "finished already" in finished.stdout
+    assert "already finished" in finished.stdout
     assert {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")} == before
 
 
@@ -109,10 +109,12 @@ def test_compare_merges_seeds_and_writes_into_a_document(finished_run, tmp_path)
     apart = json.loads(sparcl("compare", other, elsewhere, "--json").stdout)
     assert [row["name"] for row in apart] == ["digits/er data.root=None", f"digits/er data.root={tmp_path}"]
     assert refused(sparcl("compare", other, "--into", document, "--section", "there"), "has no section 'there'")
-    skipped = sparcl("compare", tmp_path, other, other)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    skipped = sparcl("compare", empty, other, other)
     assert skipped.returncode == 0
     assert "Left out" in skipped.stderr and "the same run as" in skipped.stderr
-    nothing = sparcl("compare", tmp_path)
+    nothing = sparcl("compare", empty)
     assert nothing.returncode == 1
     assert "There is no finished run" in nothing.stderr
 
@@ -242,6 +244,27 @@ def test_the_reason_for_a_backend_is_told_and_the_backend_recorded(tmp_path):
 def test_a_loss_that_explodes_stops_the_run_with_advice(tmp_path):
     finished = sparcl("run", "digits/sgd", *QUICK, "--set", "method.learning_rate=1e30", "--out", tmp_path / "run")
     assert refused(finished, "Lower method.learning_rate")
+
+
+def test_a_network_that_ended_up_guessing_is_told_wherever_its_accuracy_stands(finished_run, tmp_path):
+    quick = [word for word in QUICK if word != "data.tasks=2"]
+    quick.remove("--set")
+    run = tmp_path / "run"
+    finished = sparcl("run", "digits/sgd", *quick, "--set", "method.learning_rate=1000", "--out", run)
+    assert finished.returncode == 0, finished.stderr
+    assert "Changed from the preset: method.learning_rate=1000.0, width=4, epochs=1." in finished.stdout
+    assert "Warning: digits/sgd: The network ended up guessing" in finished.stdout
+    both = sparcl("compare", finished_run, run)
+    assert both.stdout.count("Warning: ") == 1 and "Warning: digits/sgd learning_rate=1000.0: " in both.stdout
+    warned = [row["warnings"] for row in json.loads(sparcl("compare", finished_run, run, "--json").stdout)]
+    assert [len(lines) for lines in warned] == [0, 1]
+    page = tmp_path / "page.html"
+    assert sparcl("report", run, "-o", page).returncode == 0
+    assert "The network ended up guessing" in page.read_text()
+    for damaged in ('"x"', "[3]", "null"):
+        result = json.loads((run / "result.json").read_text())
+        (run / "result.json").write_text(json.dumps(result | {"warnings": json.loads(damaged)}))
+        assert "Warning" not in sparcl("compare", run).stdout
 
 
 def limit_file_size(bytes_allowed):

@@ -96,7 +96,7 @@ def test_watch_serves_until_it_is_stopped(run, stop):
         assert "What was run" in connection.getresponse().read().decode()
         watching.send_signal(stop)
         rest, complaints = watching.communicate(timeout=60)
-        assert (watching.returncode, rest, complaints) == (0, "Ended.\n", "")
+        assert (watching.returncode, rest, complaints) == (0, "Stopped.\n", "")
     finally:
         watching.kill()
         watching.wait()

@@ -22,7 +22,7 @@ def server(tmp_path):
 
 
 def ask(server, path="/", method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
     connection.request(method, path, headers=headers)
     answer = connection.getresponse()
     return answer, answer.read().decode()
@@ -40,6 +40,34 @@ def test_only_its_own_names_and_known_paths_are_answered(server, tmp_path):
         answer, text = ask(server, path)
         assert answer.status in (403, 404) and "no run yet" not in text
     assert ask(server, method="POST")[0].status == 501
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "[::1]", "LocalHost"])
+def test_a_loopback_name_is_answered_however_it_is_written(server, name, monkeypatch):
+    assert ask(server, Host=f"{name}:{server.port}")[0].status == 200
+    assert ask(server, Host=name)[0].status == 403  # that would be port 80
+    monkeypatch.setattr(Server, "port", 80)  # which only root may use: a browser leaves it out then
+    for host in (name, f"{name}:", f"{name}:80"):
+        assert ask(server, Host=host)[0].status == 200
+    for host in (
+        f"{name}:81",
+        f"{name}.evil.example",
+        f"evil.example:{name}",
+        "evil.example",
+        "[::1",
+        "127.0.0.1.",
+        "",
+    ):
+        assert ask(server, Host=host)[0].status == 403
+
+
+def test_two_host_headers_are_refused(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.putrequest("GET", "/", skip_host=True)
+    for host in (f"localhost:{server.port}", "evil.example"):
+        connection.putheader("Host", host)
+    connection.endheaders()
+    assert connection.getresponse().status == 403
 
 
 def test_an_empty_directory_waits_for_a_run(server):

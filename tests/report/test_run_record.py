@@ -46,7 +46,11 @@ def test_a_run_that_goes_on_is_shown_as_far_as_it_is(dense, tmp_path):
     (run / "metrics.jsonl").write_text("".join(lines[: ends[0] + 2]) + lines[-1][:20])
     shown = text_of(run)
     assert "not finished: task 2 of 2, epoch 1 of 3 done" in shown
-    assert f"{json.loads(lines[ends[0]])['class_il'][0]:.2f}%" in shown
+    accuracy = f"{json.loads(lines[ends[0]])['class_il'][0]:.2f}%"
+    assert '<strong data-measure="leading">1 of 2 tasks</strong> learned so far' in shown  # its accuracy is smaller
+    assert f'<dt>Class-IL so far</dt><dd data-measure="Class-IL so far">{accuracy}</dd>' in shown
+    records = [RunRecord.read(path) for path in (run, *[dense] * 4)]  # as many stand in a table
+    assert f"{accuracy} (1 of 2 tasks)" in page("title", sections(records))
     assert "Phase by phase" in shown  # seconds and FLOPs are those of the newest checkpoint
     (run / "metrics.jsonl").unlink()
     assert "No epoch has ended yet" in text_of(run)

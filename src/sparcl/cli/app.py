@@ -1,6 +1,7 @@
-"""The sub-commands, put together."""
+"""All commands, in groups."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -26,13 +27,19 @@ from sparcl.cli import (
     tune,
     watch,
 )
+from sparcl.cli.commands import Command, Commands
 
 LEARNER = "A learner in a directory"
+EXPERIMENTS = "Experiments"
+RESULTS = "Results"
+MACHINE = "Networks, the engine and this machine"
 
 app = typer.Typer(
     help="Continual learning on small devices: learn new classes, keep the old ones.",
-    epilog="Start with: sparcl run digits/derpp, or docs/tutorial.md",
+    epilog="Start with: sparcl run digits/derpp, or read docs/tutorial.md",
     no_args_is_help=True,
+    cls=Commands,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -47,30 +54,28 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _of_all_commands(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None: ...
 
 
-app.command(name="new", rich_help_panel=LEARNER)(learner.new)
-app.command(name="learn", rich_help_panel=LEARNER)(learner.learn)
-app.command(name="predict", rich_help_panel=LEARNER, **predict.OWN_OPTIONS)(predict.predict)
-app.command(name="status", rich_help_panel=LEARNER)(learner.status)
-app.command(name="undo", rich_help_panel=LEARNER)(learner.undo)
-app.command(name="run")(run.run)
-app.command(name="compare")(compare.compare)
-app.command(name="report")(report.report)
-app.command(name="watch")(watch.watch)
-app.command(name="metrics")(metrics.metrics)
-app.command(name="methods")(methods.methods)
-app.command(name="presets")(presets.presets)
-app.command(name="settings")(settings.settings)
-app.command(name="cost")(cost.cost)
-app.command(name="export")(export.export)
-app.command(name="inspect")(inspect.inspect)
-app.command(name="paper")(paper.paper)
-app.command(name="sweep")(sweep.sweep)
-app.command(name="tune")(tune.tune)
-app.command(name="doctor")(doctor.doctor)
-app.add_typer(bench.app, name="bench")
-app.add_typer(data.app, name="data")
+def _add(group: str, *commands: Callable[..., None], **options: Any) -> None:
+    for command in commands:
+        app.command(name=command.__name__, cls=Command, rich_help_panel=group, **options)(command)
+
+
+def _add_group(group: str, name: str, commands: typer.Typer) -> None:
+    for command in commands.registered_commands:
+        command.cls = Command
+    app.add_typer(commands, name=name, cls=Commands, rich_help_panel=group)
+
+
+_add(LEARNER, learner.new, learner.learn)
+_add(LEARNER, predict.predict, **predict.OWN_OPTIONS)
+_add(LEARNER, learner.status, learner.undo)
+_add(EXPERIMENTS, run.run, sweep.sweep, paper.paper)
+_add(EXPERIMENTS, presets.presets, methods.methods, settings.settings)
+_add_group(EXPERIMENTS, "data", data.app)
+_add(RESULTS, compare.compare, report.report, watch.watch, metrics.metrics, export.export)
+_add(MACHINE, cost.cost, inspect.inspect, tune.tune, doctor.doctor)
+_add_group(MACHINE, "bench", bench.app)

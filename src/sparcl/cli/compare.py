@@ -13,24 +13,30 @@ from rich.table import Table
 from sparcl.cli.display import print_table
 from sparcl.errors import SparclError
 from sparcl.report import comparison
+from sparcl.report.named_runs import named_runs
 
 HELP = """Compare finished runs. Runs that differ only in their seed become one row: mean ± standard deviation.
 
+Settings that differ from the preset's are named: in the rows, or below the table if all rows share them.
+
 \b
-sparcl compare runs/*
-sparcl compare runs/cifar10-* --into docs/results.md --section reduced     # write the table into a document
+sparcl compare runs                                # all runs in a directory
+sparcl compare runs/digits-*                       # some of them
+sparcl compare runs --into docs/results.md --section reduced   # write the table into a document
 """
+
+RunsArgument = Annotated[list[Path], typer.Argument(metavar="DIR", help="Run directories, or directories of runs.")]
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    runs: RunsArgument,
     into: Annotated[Path | None, typer.Option(help="A Markdown file to write the table into.")] = None,
     section: Annotated[str | None, typer.Option(help="The section of that file, marked <!-- begin NAME -->.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     if (into is None) != (section is None):
         raise SparclError("--into and --section belong together.")
-    rows = comparison.compare(runs, note=lambda line: print(f"sparcl: {line}", file=sys.stderr))
+    rows = comparison.compare(named_runs(runs), note=lambda line: print(f"sparcl: {line}", file=sys.stderr))
     if into is not None and section is not None:
         command = shlex.join(["sparcl", *sys.argv[1:]])
         comparison.replace_section(into, section, comparison.markdown(rows, command))
@@ -57,3 +63,5 @@ def print_rows(rows: list[comparison.Row]) -> None:
     for row in rows:
         table.add_row(row.name, ",".join(map(str, row.seeds)), *(row.cells.get(heading, "-") for heading in shown))
     print_table(table)
+    for line in comparison.remarks(rows):
+        print(line)

@@ -1,4 +1,4 @@
-"""`sparcl cost`: what a training costs before it runs, and the costs the paper prints beside ours."""
+"""`sparcl cost`: what training costs before it runs, and the costs in the paper next to ours."""
 
 import json
 from collections.abc import Sequence
@@ -23,28 +23,30 @@ from sparcl.metrics.schedule import TrainingPlan, count_plan
 from sparcl.report.paper_costs import AGREES_WITHIN, REASONS, Cell, paper_cells
 from sparcl.report.run_record import stored_costs
 
-HELP = """Count what a training costs, before or after it runs: FLOPs in two conventions, memory by the paper's formula.
+HELP = """Count what training costs, before or after it runs: FLOPs in two conventions, memory by the paper's formula.
 
-PRESET is DATASET/METHOD (see `sparcl presets`) or a TOML file with settings: the plan is counted. CIFAR-10 and
-Tiny-ImageNet are counted without their images. Given the directory of a finished run, what really ran was counted.
-docs/costs.md says what is counted.
+For a PRESET, DATASET/METHOD (see `sparcl presets`) or a TOML file with settings, the cost is counted from the plan;
+CIFAR-10 and Tiny-ImageNet need not be downloaded for it. For a finished run it is what was counted while it ran.
+docs/costs.md explains the conventions.
 
 \b
 sparcl cost cifar10/derpp                           # the paper's protocol
 sparcl cost cifar10/er --protocol reduced --layers  # each layer too
 sparcl cost cifar10/sparcl-derpp-90                 # sparse
 sparcl cost runs/digits-derpp-seed0                 # a finished run
-sparcl cost --paper                                 # the paper's costs beside ours
+sparcl cost --paper                                 # the paper's costs next to ours
 """
 
 
 def cost(
-    preset: Annotated[str | None, typer.Argument(help="DATASET/METHOD, a TOML file, or a finished run.")] = None,
+    preset: Annotated[
+        str | None, typer.Argument(metavar="PRESET", help="DATASET/METHOD, a TOML file, or a finished run.")
+    ] = None,
     change: ChangeOption = None,
     protocol: ProtocolOption = None,
     plugin: PluginOption = None,
     layers: Annotated[bool, typer.Option("--layers", help="Print the cost of each layer too.")] = False,
-    paper: Annotated[bool, typer.Option("--paper", help="Print every cost of the paper beside ours.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="Print every cost in the paper next to ours.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON, complete.")] = False,
 ) -> None:
     if paper == (preset is not None):
@@ -105,7 +107,7 @@ def _plan_as_json(network: NetworkCost, plan: TrainingPlan) -> dict[str, object]
 def _print_plan(network: NetworkCost, plan: TrainingPlan, layers: bool) -> None:
     as_in_paper, complete = _counters(network, plan)
     paper_total, full_total = as_in_paper.total("paper"), complete.total("full")
-    phases = Table(title="FLOPs of the whole training", box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
+    phases = Table(title="FLOPs of the whole training run", box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
     phases.add_column("phase", "all")
     phases.add_column("paper", f"{paper_total:.3e}", justify="right")
     phases.add_column("full", f"{full_total:.3e}", justify="right")

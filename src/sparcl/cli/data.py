@@ -20,7 +20,7 @@ from sparcl.data.store import data_directory
 from sparcl.errors import SparclError
 from sparcl.learning.plugins import import_plugins
 
-app = typer.Typer(help="See, fetch and check datasets.", no_args_is_help=True)
+app = typer.Typer(help="List, download and check datasets.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The dataset, as `sparcl data list` names it.")]
 
@@ -32,9 +32,9 @@ def _console() -> Console:
 
 @app.command("list")
 def list_datasets() -> None:
-    """Show every dataset: its size, how it is cut into tasks, and whether its files are here.
+    """List the datasets: classes, tasks, image size, and whether the files are here.
 
-    Example: sparcl data list
+    sparcl data list
     """
     table = Table(box=None, pad_edge=False)
     for heading in ("name", "classes", "tasks", "pixels", "files", "what it is"):
@@ -73,9 +73,9 @@ def get_dataset(
     name: Name,
     root: Annotated[Path | None, typer.Option(help="Where to put it; default: the data directory.")] = None,
 ) -> None:
-    """Fetch a dataset. A download that broke off goes on where it stopped.
+    """Download a dataset. An interrupted download continues where it stopped.
 
-    Example: sparcl data get cifar10
+    sparcl data get cifar10
     """
     source = find_source(name)
     console = _console()
@@ -94,12 +94,12 @@ def get_dataset(
 @app.command("export")
 def export_dataset(
     name: Name,
-    folder: Annotated[Path, typer.Argument(help="A new folder to write to.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder to write to.")],
     root: Annotated[Path | None, typer.Option(help="Where the files are; default: the data directory.")] = None,
 ) -> None:
     """Write a dataset as PNG files into class folders: FOLDER/train/CLASS/*.png and FOLDER/test/CLASS/*.png.
 
-    Example: sparcl data export digits photos
+    sparcl data export digits photos
     """
     source = find_source(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -116,10 +116,10 @@ def check_dataset(
     image_size: Annotated[int | None, typer.Option(help="For image folders: the side to resize to.")] = None,
     plugin: PluginOption = None,
 ) -> None:
-    """Decode every image of a dataset and count what is there. The first file that is wrong is named.
+    """Decode every image of a dataset and count them. The first bad file is named.
 
-    Examples: sparcl data check cifar10
-
+    \b
+    sparcl data check cifar10
     sparcl data check folder --root ~/photos
     """
     import_plugins(plugin)

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on."""
+"""What a person sees during a run."""
 
 import contextlib
 from collections.abc import Iterator

@@ -16,7 +16,7 @@ from sparcl.network.backend import NEEDS_TORCH
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False) -> None:
-    """Describe the machine, the instruction set in use, the versions, and what is missing for which command."""
+    """Describe this machine: its instruction sets, installed versions, and what is missing for which command."""
     found = environment.describe()
     found["available_instruction_sets"] = _engine.available_instruction_sets()
     found["engine_threads"] = _engine.threads()

@@ -19,23 +19,23 @@ from sparcl.learning.run_directory import RunDirectory
 HELP = f"""Write what a learner or a run has learned as a model file: small, checked when it is read, ready to predict.
 
 \b
-sparcl export shop fruit{SUFFIX}                                              # of a learner in a directory
-sparcl export runs/digits-sparcl-derpp-90-seed0 digits{SUFFIX}
-sparcl export runs/cifar10-sparcl-derpp-95-seed0 cifar{SUFFIX} --precision int8    # a third of the size
-sparcl export runs/digits-derpp-seed0 --onnx digits.onnx                       # dense, for other programs
+sparcl export shop fruit{SUFFIX}                                             # what a learner knows
+sparcl export runs/digits-sparcl-derpp-90-seed0 digits{SUFFIX}                # what a run has learned
+sparcl export runs/digits-derpp-seed0 digits{SUFFIX} --precision int8         # a third of the size
+sparcl export runs/digits-derpp-seed0 --onnx digits.onnx                     # dense, for other programs
 
-In Python: sparcl.load("digits{SUFFIX}").predict(images), which needs only NumPy. In C: native/include/sparcl.h. A run
-that is not finished exports the classes it knows so far.
+In Python: sparcl.load("digits{SUFFIX}").predict(images), which needs only NumPy. In C: native/include/sparcl.h. An
+unfinished run exports the classes it has learned so far.
 """
 
 
 def export(
-    source: Annotated[Path, typer.Argument(help="The directory of a learner or a run.")],
-    out: Annotated[Path | None, typer.Argument(help=f"The file to write (*{SUFFIX}).")] = None,
+    source: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a learner or a run.")],
+    out: Annotated[Path | None, typer.Argument(metavar="FILE", help=f"The file to write (*{SUFFIX}).")] = None,
     precision: Annotated[
         Precision, typer.Option(help="How weights are stored. float32 is exact; int8 has a scale for each output.")
     ] = "float32",
-    onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an ONNX file too (or only).")] = None,
+    onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an ONNX file, too or instead.")] = None,
     plugin: PluginOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:

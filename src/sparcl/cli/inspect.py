@@ -16,27 +16,29 @@ from sparcl.graph import Graph, build_model
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.report.sparsity_history import SparsityHistory
 
-HELP = """Print a network as it is built: every node with its shape, parameters and multiply-accumulates (MACs).
+HELP = """Print a network: every node with its shape, parameters and multiply-accumulates (MACs).
 
-Given the directory of a run instead: how dense it was, how its masks moved, and which samples were removed.
+Given a run directory instead: how its density, masks and samples changed during training.
 
 \b
 sparcl inspect resnet18                             # the network of the paper, for 32x32 images
 sparcl inspect resnet18 --width 20 --image-size 64 --classes 200
 sparcl inspect convnet --channels 1 --image-size 8
-sparcl inspect runs/digits-sparcl-derpp-90-seed0    # a run: how its weights and samples changed
+sparcl inspect runs/digits-sparcl-derpp-90-seed0    # how a run's weights and samples changed
 sparcl inspect --plan cifar10/sparcl-derpp-95       # what the engine does step by step, and its memory
 """
 
 
 def inspect(
-    model: Annotated[str, typer.Argument(help="A network (resnet18, convnet), or a run's directory.")] = "resnet18",
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A network (resnet18, convnet), or a run directory.")
+    ] = "resnet18",
     width: Annotated[int, typer.Option(min=1, help="Channels of the first layer.")] = 64,
     image_size: Annotated[int, typer.Option(min=1, help="Height and width of the images.")] = 32,
     channels: Annotated[int, typer.Option(min=1, help="Channels of the images.")] = 3,
     classes: Annotated[int, typer.Option(min=1, help="Outputs of the classifier.")] = 10,
     plan: Annotated[
-        str | None, typer.Option(metavar="PRESET", help="Print the plan the engine makes of this preset's network.")
+        str | None, typer.Option(metavar="PRESET", help="Print the engine's execution plan for this preset's network.")
     ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="With --plan: images in a batch.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,

@@ -12,14 +12,14 @@ from sparcl.learning.plugins import import_plugins
 from sparcl.methods import METHODS, Method, WithBuffer
 from sparcl.sparsity import SPARSIFIERS
 
-HELP = """List the methods: what kind each is, whether it keeps samples, where it can be used, and who published it.
+HELP = """List the methods: the family of each, whether it keeps samples, its scenarios, and its reference.
 
-Class-IL: it is told nothing at the test. Task-IL: it is told the task. Domain-IL: all tasks have the same classes.
-docs/methods.md tells more, also where a method deviates from its paper.
+Class-IL: the task is not known at test time. Task-IL: it is known. Domain-IL: all tasks have the same classes.
+docs/methods.md has the details, and where a method deviates from its paper.
 
 \b
 sparcl methods
-sparcl settings cifar10/ewc          # the hyper-parameters of one, as tuned for a data set
+sparcl settings cifar10/ewc          # one method's hyper-parameters, as tuned for a data set
 """
 
 FAMILIES = ("bound", "regularisation", "architecture", "rehearsal", "")

@@ -12,9 +12,9 @@ from sparcl.learning.run_directory import RunDirectory
 from sparcl.report.scalars import as_csv, scalars
 from sparcl.report.tensorboard import event_file
 
-HELP = """Write the metrics of a run as CSV, or as a log that TensorBoard reads; neither needs anything installed.
+HELP = """Export a run's metrics: as CSV, or as a TensorBoard log (TensorBoard need not be installed).
 
-One line of CSV is one number: step, task, epoch, metric, value. Without an option the CSV is printed.
+Each line of the CSV is one number: step, task, epoch, metric, value. Without an option the CSV is printed.
 
 \b
 sparcl metrics runs/digits-derpp-seed0 --csv metrics.csv
@@ -24,10 +24,10 @@ sparcl metrics runs/digits-derpp-seed0 --tensorboard logs/derpp    # then: tenso
 
 
 def metrics(
-    run: Annotated[Path, typer.Argument(help="A run directory, finished or not.")],
-    csv: Annotated[Path | None, typer.Option("--csv", help="A CSV file to write.")] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, finished or not.")],
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file.")] = None,
     tensorboard: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A directory to write a TensorBoard log into.")
+        Path | None, typer.Option(metavar="DIR", help="Write a TensorBoard log into this directory.")
     ] = None,
 ) -> None:
     directory = RunDirectory.open(run)

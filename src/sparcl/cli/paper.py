@@ -29,7 +29,7 @@ from sparcl.cli.trials_options import (
 from sparcl.errors import SparclError
 from sparcl.experiments import origin
 from sparcl.experiments.estimate import Estimates
-from sparcl.experiments.outcome import Value, grid, missing_seeds
+from sparcl.experiments.outcome import Value, grid, missing_seeds, warnings
 from sparcl.experiments.prepared import EVERYTHING, Prepared, Wish, prepare
 from sparcl.experiments.speed import prediction_times, training_speeds
 from sparcl.experiments.trial import adopt
@@ -37,17 +37,17 @@ from sparcl.learning.plugins import import_plugins
 from sparcl.network.backend import available_cores
 from sparcl.report.comparison import replace_section
 
-HELP = """Make a table or figure of the paper anew, with the paper's numbers beside it.
+HELP = """Reproduce a table or figure of the paper, with the paper's numbers next to ours.
 
 EXPERIMENT is table1, table2, table3, tableA1, tableA2, tableA3, fig1, fig3, fig4, fig5, all of them (all), or a TOML
-file like those (docs/reproduce.md). Every cell is some runs, one a seed; a run that another table has made already is
-taken from there, one that was broken off goes on. Figures 4 and 5 also measure speed on this machine.
+file like theirs (docs/reproduce.md). Each cell is one run per seed. A run that another table already has is not run
+again, and an interrupted one continues. Figures 4 and 5 also measure speed on this machine.
 
 \b
-sparcl paper table1 --protocol smoke                      # all of it on the embedded digits, in minutes
+sparcl paper table1 --protocol smoke                      # on the bundled digits, in minutes
 sparcl paper all --protocol smoke                         # every table and figure
-sparcl paper table2 --protocol reduced --dataset cifar10  # a short training: hours
-sparcl paper table3 --dry-run                             # what is there already, and how long the rest takes
+sparcl paper table2 --protocol reduced --dataset cifar10  # short training: hours
+sparcl paper table3 --dry-run                             # what is finished, and how long the rest takes
 sparcl paper table2 --protocol reduced --only "*DER++*90" --dataset tiny_imagenet
 sparcl paper table3 --protocol reduced --into docs/results.md --section table3
 sparcl paper fig4 --protocol reduced --threads 2 --jobs 1
@@ -57,11 +57,16 @@ sparcl paper fig4 --protocol reduced --threads 2 --jobs 1
 def paper(
     name: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="table1 ... fig5, all, or a TOML file.")],
     protocol: Annotated[
-        str, typer.Option(help="full: the paper's. reduced: hours instead of weeks. smoke: the digits, minutes.")
+        str,
+        typer.Option(
+            help="full: as in the paper. reduced: hours instead of weeks. smoke: the bundled digits, minutes."
+        ),
     ] = "full",
-    seeds: Annotated[int, typer.Option(min=0, help="How many. 0: three as in the paper; one for smoke.")] = 0,
-    dataset: Annotated[list[str] | None, typer.Option(help="Only this data set; may be repeated.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Only rows that match, for example '*DER++*'.")] = None,
+    seeds: Annotated[int, typer.Option(min=0, help="How many seeds. 0: three as in the paper; one for smoke.")] = 0,
+    dataset: Annotated[list[str] | None, typer.Option(help="Only this data set. Repeatable.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only rows that match, for example '*DER++*'. Repeatable.")
+    ] = None,
     change: ChangeOption = None,
     plugin: PluginOption = None,
     on: OnOption = "local",
@@ -69,18 +74,18 @@ def paper(
     jobs: JobsOption = 0,
     threads: ThreadsOption = 1,
     memory: MemoryOption = 0,
-    out: Annotated[Path, typer.Option(help="Where the runs and the tables are kept.")] = Path("runs/paper"),
+    out: Annotated[Path, typer.Option(help="Directory for the runs and tables.")] = Path("runs/paper"),
     take: Annotated[
         list[Path] | None,
         typer.Option(
             "--adopt",
-            help="A finished run to copy, if its settings fit (on whichever backend it ran); may be repeated.",
+            help="Copy this finished run if its settings match (whichever backend it ran on). Repeatable.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the cells and an estimate.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run, with an estimate.")] = False,
     into: Annotated[Path | None, typer.Option(help="A Markdown file to write the table into.")] = None,
     section: Annotated[str | None, typer.Option(help="The section of that file, marked <!-- begin NAME -->.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only the result, no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON and nothing else.")] = False,
 ) -> None:
     import_plugins(plugin)
@@ -117,11 +122,13 @@ def paper(
     tables = {}
     for one in prepared:
         notes = output.Notes()
+        for line in origin.stand_ins(one.groups):
+            notes(line)
         measured = _speeds(one, wish, plugin or [], threads, silent, notes)
-        for missing in missing_seeds(one.cells, root):
-            notes(missing)
+        for line in (*missing_seeds(one.cells, root), *warnings(one.cells, root)):
+            notes(line)
         table = grid(one.experiment, one.groups, one.cells, root, measured)
-        below = origin.describe(one.groups, one.cells, notes, _command())
+        below = origin.describe(one.cells, notes, _command())
         files = output.write(one, table, out / f"{Path(one.name).stem}-{protocol}", below)
         tables[one.name] = output.as_json(table)
         if into is not None and section is not None:

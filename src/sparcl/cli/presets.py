@@ -13,7 +13,7 @@ from sparcl.sparsity import SPARSIFIERS
 
 
 def presets(plugin: PluginOption = None) -> None:
-    """List what a preset can be made of: DATASET/METHOD, or DATASET/SPARSIFIER-METHOD-PERCENT."""
+    """List what presets are made of: DATASET/METHOD, or DATASET/SPARSIFIER-METHOD-PERCENT."""
     import_plugins(plugin)
     table = Table("data set", "protocols", "what it is", box=None, pad_edge=False)
     for dataset, source in DATASETS.items():

@@ -6,36 +6,39 @@ from typing import Annotated
 
 import typer
 
+from sparcl.cli.compare import RunsArgument
 from sparcl.cli.display import progress_bar
 from sparcl.errors import SparclError
 from sparcl.files import write_bytes
+from sparcl.report.named_runs import named_runs
 from sparcl.report.page.assemble import page, sections
 from sparcl.report.run_record import RunRecord
 
-HELP = """Write a page about runs, several of them side by side: one HTML file that needs no network.
+HELP = """Write a report on one or more runs: a single HTML file that works offline.
 
-It shows what was run, accuracy and forgetting over the tasks, how weights and samples came and went, FLOPs, time and
-memory against the dense run, which class is taken for which, and the images kept for rehearsal. Runs that are not
-finished are shown as far as they are; `sparcl watch` follows them.
+It shows settings, accuracy and forgetting after each task, how the weights and samples changed, FLOPs, time and memory
+compared with the dense run, the confusion matrix, and the images kept for rehearsal. An unfinished run is shown up to
+where it is; `sparcl watch` follows it live.
 
 \b
 sparcl report runs/digits-derpp-seed0                # writes report.html
-sparcl report runs/* -o comparison.html
+sparcl report runs -o comparison.html                # all runs in a directory
 """
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    runs: RunsArgument,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
 ) -> None:
     found: list[RunRecord] = []
+    paths = named_runs(runs)
     with progress_bar() as progress:
-        for place, path in enumerate(runs):
-            progress("reading runs", place, len(runs))
+        for place, path in enumerate(paths):
+            progress("reading runs", place, len(paths))
             try:
                 found.append(RunRecord.read(path))
             except SparclError as error:
-                if len(runs) == 1:
+                if len(paths) == 1:
                     raise
                 print(f"sparcl: Left out: {error}", file=sys.stderr)
     if not found:

@@ -25,38 +25,48 @@ from sparcl.learning.trainer import Stopped, Trainer
 from sparcl.network.backend import available_cores
 from sparcl.report import comparison
 
-HELP = """Learn a stream of tasks, one after another, and report what is remembered.
+HELP = """Learn a stream of tasks, one after another, and report how much is remembered.
 
-PRESET is DATASET/METHOD (see `sparcl presets`) or a TOML file with settings.
+PRESET is DATASET/METHOD (see `sparcl presets`) or a TOML file with settings. Change any setting with --set; `sparcl
+settings PRESET` lists them all.
 
 \b
-sparcl run digits/derpp                     # embedded data, some seconds
-sparcl run digits/sparcl-derpp-90           # sparse: 9 of 10 weights absent
+sparcl run digits/derpp                     # bundled data, a few seconds
+sparcl run digits/sparcl-derpp-90           # sparse: 90% of weights pruned
 sparcl run cifar10/er --protocol reduced    # half an hour on two cores
 sparcl run digits/derpp --set seed=7 --set method.alpha=0.2
 sparcl run --resume runs/digits-derpp-seed0 # after Ctrl-C or a power cut
 """
 
 
-PresetArgument = Annotated[str | None, typer.Argument(help="DATASET/METHOD, or a TOML file.")]
+PresetArgument = Annotated[str | None, typer.Argument(metavar="PRESET", help="DATASET/METHOD, or a TOML file.")]
 ChangeOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting, for example seed=7 or method.learning_rate=0.1. Repeatable.",
+    ),
 ]
-ProtocolOption = Annotated[str | None, typer.Option(help="Protocol of the data set: full, reduced, ...")]
+ProtocolOption = Annotated[
+    str | None, typer.Option(help="The data set's protocol: full (the default), reduced, ... See `sparcl presets`.")
+]
 PluginOption = Annotated[
     list[Path] | None,
-    typer.Option("--with", metavar="FILE", help="A Python file with your own method, data set, network or sparsifier."),
+    typer.Option(
+        "--with", metavar="FILE", help="Load a Python file with your own method, data set, network or sparsifier."
+    ),
 ]
 
 
 def run(
     preset: PresetArgument = None,
-    out: Annotated[Path | None, typer.Option(help="Directory for the run. Default: a new one under runs/.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory of the run. Default: a new one in runs/.")] = None,
     change: ChangeOption = None,
     protocol: ProtocolOption = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this directory.")] = None,
     plugin: PluginOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only the result, no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
 ) -> None:
     silent = quiet or as_json
@@ -82,7 +92,7 @@ def run(
             else:
                 result = finished
                 if not as_json:
-                    print(f"{resume} is finished already.")
+                    print(f"{resume} is already finished.")
     if as_json:
         print(json.dumps({"directory": str(directory.path), "result": result, "costs": directory.costs()}))
     else:
@@ -94,7 +104,7 @@ run.__doc__ = HELP
 
 
 class Run:
-    """A run that is set up, and shows its progress while it goes on."""
+    """A run that is set up, and shows its progress."""
 
     def __init__(self, chosen: settings.Settings, path: Path, plugin: list[Path] | None, silent: bool) -> None:
         stream = _load(chosen, silent)

@@ -25,7 +25,7 @@ from sparcl.cli.trials_options import (
     prepare_data,
     print_plan,
     run_all,
-    say_how_to_go_on,
+    say_how_to_continue,
     terminated_as_interrupted,
 )
 from sparcl.errors import SparclError
@@ -37,34 +37,40 @@ from sparcl.experiments.trial import is_finished
 from sparcl.learning.plugins import import_plugins
 from sparcl.network.backend import available_cores
 from sparcl.report import comparison
+from sparcl.report.named_runs import record_order
 
-HELP = """Run every combination of a file's values, with every seed, in parallel; or search for good values.
+HELP = """Run every combination of values in a file, with every seed, in parallel; or search for good values.
 
 FILE is TOML: a base run, a [grid] of lists, seeds (docs/sweeps.md). Each trial is a run directory named by the hash of
-its settings: Ctrl-C, a crash or a lost machine lose nothing, the same command goes on.
+its settings, so nothing is lost to Ctrl-C, a crash or a lost machine: the same command continues.
 
 \b
-sparcl sweep alpha.toml                          # all cores of this machine, one thread a trial
+sparcl sweep alpha.toml                          # all cores of this machine, one thread per trial
 sparcl sweep alpha.toml --jobs 1 --threads 2     # one after another, two threads each
 sparcl sweep alpha.toml --dry-run                # what would run
-sparcl sweep alpha.toml --on ray                 # tasks of Ray, started here
-sparcl sweep alpha.toml --on ray --address auto  # of a cluster; --out must be on a shared disk
-sparcl sweep alpha.toml --on ray --search        # Ray Tune searches the file's [search] on validation images
+sparcl sweep alpha.toml --on ray                 # on Ray, started here
+sparcl sweep alpha.toml --on ray --address auto  # on a running cluster; --out must be on a shared disk
+sparcl sweep alpha.toml --on ray --search        # Ray Tune searches the space in [search]
 """
 
 
 def sweep(
-    file: Annotated[Path, typer.Argument(help="A TOML file: base, grid, seeds.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A TOML file: base, grid, seeds.")],
     on: OnOption = "local",
     address: AddressOption = None,
     jobs: JobsOption = 0,
     threads: ThreadsOption = 1,
     memory: MemoryOption = 0,
-    search: Annotated[bool, typer.Option("--search", help="Search the file's [search] with Ray Tune.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Directory of the trials. Default: runs/sweeps/FILE.")] = None,
+    search: Annotated[
+        bool,
+        typer.Option("--search", help="Search the space in the file's [search] with Ray Tune, on validation images."),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the trials. Default: runs/sweeps/NAME of the file.")
+    ] = None,
     plugin: PluginOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only the result, no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON and nothing else.")] = False,
 ) -> None:
     import_plugins(plugin)
@@ -85,6 +91,7 @@ def sweep(
         return
     if address is None:
         prepare_data(trials, root, quiet or as_json)
+    record_order(root, [trial.directory(root).path for trial in trials])
     pool = open_pool(on, jobs, threads, address, memory, plugin or [])
     standings = run_all(trials, root, pool, quiet or as_json)
     finished = [trial.directory(root) for trial in trials if is_finished(trial.directory(root))]
@@ -116,7 +123,7 @@ def _search(
         try:
             found = search_with_tune(planned, root, *where, plugins, silent)
         except KeyboardInterrupt:
-            say_how_to_go_on()
+            say_how_to_continue()
             raise typer.Exit(130) from None
     if as_json:
         print(json.dumps([{"point": one.point, "accuracy": one.accuracy, "message": one.message} for one in found]))
@@ -127,5 +134,7 @@ def _search(
         for one in found:
             table.add_row(one.name(), one.judgement())
         print_table(table)
-        print(f"The runs are in {root}. They are judged by validation images: run the best anew with all of them.")
+        print(
+            f"The runs are in {root}. They were judged on validation images: run the best again on all training images."
+        )
     exit_after([f"{one.name()}: {one.message}" for one in found if one.accuracy is None])

@@ -1,4 +1,4 @@
-"""What a person sees while a set of trials goes on: one table of those at work, and how long all of it will take."""
+"""What a person sees while a set of trials runs: one table of those in progress, and how long all of it will take."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def _news(standing: Standing) -> str:
     if standing.place == "failed":
         return f"{standing.trial.label}: FAILED: {standing.message}"
     if standing.losses:
-        return f"{standing.trial.label}: {standing.message}; it goes on from its checkpoint ({standing.losses})"
+        return f"{standing.trial.label}: {standing.message}; it continues from its checkpoint ({standing.losses})"
     return ""
 
 

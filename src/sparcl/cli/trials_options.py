@@ -22,15 +22,15 @@ from sparcl.experiments.local import LocalPool
 from sparcl.experiments.trial import Trial, has_begun, is_finished
 
 Where = Literal["local", "ray"]
-OnOption = Annotated[Where, typer.Option(help="Where trials run: processes of this machine, or Ray.")]
+OnOption = Annotated[Where, typer.Option(help="Run trials as local processes, or on Ray.")]
 AddressOption = Annotated[
     str | None,
-    typer.Option(help="Of a running Ray cluster, for example ray-head:6379 or auto. Default: start one here."),
+    typer.Option(help="Address of a running Ray cluster, for example ray-head:6379 or auto. Default: start Ray here."),
 ]
-JobsOption = Annotated[int, typer.Option(min=0, max=512, help="Trials at a time. 0: as many as there are cores for.")]
-ThreadsOption = Annotated[int, typer.Option(min=1, max=512, help="Threads of each trial.")]
+JobsOption = Annotated[int, typer.Option(min=0, max=512, help="Trials at a time. 0: as many as the cores allow.")]
+ThreadsOption = Annotated[int, typer.Option(min=1, max=512, help="Threads per trial.")]
 MemoryOption = Annotated[
-    int, typer.Option(min=0, help="MB that a trial asks of Ray. 0: estimated from its network and batches.")
+    int, typer.Option(min=0, help="MB that a trial requests from Ray. 0: estimated from its network and batches.")
 ]
 
 
@@ -47,19 +47,19 @@ def open_pool(
 
 
 def run_all(trials: Sequence[Trial], root: Path, pool: Pool, quiet: bool) -> list[Standing]:
-    """Run what is not finished. Ctrl-C and SIGTERM save everything and say how to go on."""
+    """Run what is not finished. Ctrl-C and SIGTERM save everything and say how to continue."""
     with TrialsDisplay(quiet) as display, terminated_as_interrupted():
         try:
             return conduct(trials, root, pool, display)
         except KeyboardInterrupt:
             pass
-    say_how_to_go_on()
+    say_how_to_continue()
     raise typer.Exit(130)
 
 
-def say_how_to_go_on() -> None:
+def say_how_to_continue() -> None:
     command = shlex.join(["sparcl", *sys.argv[1:]])
-    print(f"Stopped; nothing is lost. The same command goes on: {command}", file=sys.stderr)
+    print(f"Stopped; nothing is lost. Continue with the same command: {command}", file=sys.stderr)
 
 
 @contextmanager

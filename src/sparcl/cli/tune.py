@@ -23,9 +23,9 @@ from sparcl.tuning import tune as search
 
 HELP = """Tune the engine for a preset's network: tiles, channel blocks and threads of every convolution and pass.
 
-A genetic search measures candidates on this machine, the longest passes first. What it finds is kept for all later runs
-with such layers, and cannot change results beyond rounding. `sparcl run` does the same for a few seconds before a long
-run; this command searches longer, and again if asked.
+A genetic search measures candidates on this machine, starting with the slowest passes. What it finds is kept for all
+later runs with the same layers, and changes results by no more than rounding. `sparcl run` does the same for a few
+seconds before a long run; this command searches longer, and repeats the search with --again.
 
 \b
 sparcl tune cifar10/sparcl-derpp-95
@@ -35,9 +35,11 @@ sparcl tune cifar10/sparcl-derpp-90 --seconds 60 --again
 
 def tune(
     preset: PresetArgument = None,
-    seconds: Annotated[float, typer.Option(help="Search for at most so long.", min=0.1)] = 30.0,
-    seed: Annotated[int, typer.Option(help="Of the genetic search.", min=0)] = 0,
-    again: Annotated[bool, typer.Option("--again", help="Also search what was tuned before.")] = False,
+    seconds: Annotated[float, typer.Option(help="Time limit of the search.", min=0.1)] = 30.0,
+    seed: Annotated[int, typer.Option(help="Seed of the genetic search.", min=0)] = 0,
+    again: Annotated[
+        bool, typer.Option("--again", help="Repeat the search for layers that are already tuned.")
+    ] = False,
     change: ChangeOption = None,
     protocol: ProtocolOption = None,
     plugin: PluginOption = None,
@@ -69,7 +71,7 @@ def tune(
             )
     except KeyboardInterrupt:
         cache.store(kept)
-        print(f"Stopped. What was found until now ({len(kept)} kinds of passes) is in {cache.path}", file=sys.stderr)
+        print(f"Stopped. What was found so far ({len(kept)} kinds of passes) is in {cache.path}", file=sys.stderr)
         raise typer.Exit(130) from None
     cache.store(results)
     apply(network, results)

@@ -1,4 +1,4 @@
-"""`sparcl watch`: the page about runs, while they go on."""
+"""`sparcl watch`: the report page, live."""
 
 import signal
 import webbrowser
@@ -10,10 +10,10 @@ import typer
 from sparcl.errors import SparclError
 from sparcl.report.live import LiveRuns, Server
 
-HELP = """Show the page of `sparcl report` in a browser, and renew it while runs go on.
+HELP = """Show the page of `sparcl report` in a browser, updated while runs are in progress.
 
-DIR is the directory of a run, or a directory of runs: a new one shows up as soon as it begins; of many the twelve that
-were written last are shown. The page is served to this machine only. Ctrl-C ends the server; the runs are not touched.
+DIR is a run directory, or a directory of runs. New runs appear as soon as they start; if there are many, the twelve
+most recently written are shown. The page is served to this machine only. Ctrl-C stops the server, not the runs.
 
 \b
 sparcl watch runs                                    # the newest runs in it
@@ -23,7 +23,7 @@ sparcl watch runs/digits-derpp-seed0 --port 8000 --no-browser
 
 def watch(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run directory, or a directory of runs.")],
-    port: Annotated[int, typer.Option(help="On 127.0.0.1; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 picks a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     if not directory.is_dir():
@@ -31,13 +31,13 @@ def watch(
     for number in (signal.SIGINT, signal.SIGTERM):  # also SIGINT: a shell switches it off for jobs in the background
         signal.signal(number, signal.default_int_handler)
     with Server(LiveRuns(directory), port) as server:
-        print(f"Watching {directory} at {server.url} (Ctrl-C ends)", flush=True)
+        print(f"Watching {directory} at {server.url} (Ctrl-C to stop)", flush=True)
         if browser:
             webbrowser.open(server.url)
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
-            print("Ended.")
+            print("Stopped.")
 
 
 watch.__doc__ = HELP

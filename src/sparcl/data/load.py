@@ -15,6 +15,7 @@ from sparcl.data.stream import Stream
 from sparcl.data.tasks import Cut, cut_into_tasks
 from sparcl.data.tiny_imagenet import TinyImagenet
 from sparcl.errors import SparclError
+from sparcl.hints import did_you_mean
 
 SOURCES = (Digits(), Cifar10(), TinyImagenet(), ImageFolder(), PermutedDigits(), RotatedDigits())
 DATASETS: dict[str, Source] = {source.name: source for source in SOURCES}
@@ -93,7 +94,7 @@ def cut_stream(
 
 def find_source(dataset: str) -> Source:
     if dataset not in DATASETS:
-        raise SparclError(f"There is no dataset {dataset!r}. Choose one of: {', '.join(DATASETS)}.")
+        raise SparclError(f"There is no dataset {dataset!r}{did_you_mean(dataset, list(DATASETS))}")
     return DATASETS[dataset]
 
 

@@ -91,7 +91,7 @@ def _settle(standing: Standing, ended: Ended) -> bool:
     if ended.state == "finished":
         standing.place, standing.message = "finished", ""
         result = RunDirectory(standing.directory).result() or {}
-        averages = {kind: matrix["average"] for kind, matrix in result.items()}
+        averages = {kind: matrix["average"] for kind, matrix in result.items() if kind != "warnings"}
         standing.progress = Progress(accuracy={kind: one for kind, one in averages.items() if one is not None})
         return False
     standing.message = ended.message

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from sparcl.experiments.drawing import GREY, INK, Board, Point
 from sparcl.experiments.experiment import Experiment, Group, Row
-from sparcl.experiments.outcome import Grid, Value
+from sparcl.experiments.labels import BESIDE, GAP, ON_TOP, Box, Side, place_labels, text_width
+from sparcl.experiments.outcome import Grid, Value, of_paper
 
 WIDTH, HEIGHT = 480, 356
 LEFT, RIGHT, TOP, BOTTOM = 62, 22, 66, 54
 COLOURS = ("#2f6fd0", "#d9822b", "#3fa45b", "#8a4fc0", "#c0395b")
-LETTER = 6.5  # about how wide
 LARGEST = 16.0  # radius of the largest circle that stands for memory
 
 
@@ -78,7 +78,19 @@ class Plot:
         for name, colour in names:
             self.board.circle((across + 4, 32), 4, colour)
             self.board.text((across + 13, 36), name, "start")
-            across += LETTER * len(name) + 30
+            across += text_width(name) + 30
+
+    def label(
+        self, marks: Sequence[tuple[Box, str]], sides: Sequence[Side] = BESIDE, taken: Sequence[Box] = ()
+    ) -> None:
+        """Name the marks, when all of them are drawn. A line leads to a name that is not next to its mark."""
+        area = Box(LEFT, TOP - 6, WIDTH - 2, HEIGHT - BOTTOM - 1)
+        for (mark, text), label in zip(marks, place_labels(marks, area, sides, taken), strict=True):
+            if label.distance > GAP:
+                x, y = (mark.left + mark.right) / 2, (mark.top + mark.bottom) / 2
+                end = (min(max(x, label.box.left), label.box.right), min(max(y, label.box.top), label.box.bottom))
+                self.board.line([(x, y), end], INK, 0.5)
+            self.board.text(label.baseline, text)
 
 
 def draw(experiment: Experiment, groups: Sequence[Group], grid: Grid) -> dict[str, Board]:
@@ -102,7 +114,7 @@ def _title(experiment: Experiment, group: Group) -> str:
 def _tradeoff(experiment: Experiment, group: Group, grid: Grid) -> Board | None:
     """Accuracy against FLOPs, as a share of the first row's: so short runs and the paper's fit into one picture."""
     ours = _pairs(experiment.rows, grid, group, "FLOPs", "Class-IL")
-    theirs = _pairs(experiment.rows, grid, group, "FLOPs, paper", "Class-IL, paper")
+    theirs = _pairs(experiment.rows, grid, group, of_paper("FLOPs", group), of_paper("Class-IL", group))
     dense = experiment.rows[0].label
     if not ours or any(points[0][0] != dense for points in (ours, theirs) if points):
         return None  # there is nothing to relate the others to
@@ -112,12 +124,13 @@ def _tradeoff(experiment: Experiment, group: Group, grid: Grid) -> Board | None:
     plot = Plot(_title(experiment, group), x, Axis.around("Class-IL, percent", [point[1] for point in everything]))
     for points, colour, filled in zip(relative, COLOURS, (True, False), strict=False):
         plot.board.line([plot.at(one[0], one[1]) for one in points], colour, dashed=not filled)
-        for across, up, label in points:
-            place = plot.at(across, up)
-            plot.board.circle(place, 5, colour, filled)
-            if filled:
-                plot.board.text((place[0], place[1] - 10), _sparsity(label))
-    plot.legend([("here", COLOURS[0]), ("paper", COLOURS[1])])
+        for across, up, _ in points:
+            plot.board.circle(plot.at(across, up), 5, colour, filled)
+    marks = [
+        [(Box.around(plot.at(across, up), 5), _sparsity(label)) for across, up, label in points] for points in relative
+    ]
+    plot.label(marks[0], ("above", *BESIDE), [box for others in marks[1:] for box, _ in others])
+    plot.legend([("here", COLOURS[0]), (_paper_name(group, "paper"), COLOURS[1])])
     return plot.board
 
 
@@ -160,35 +173,38 @@ def _speed(experiment: Experiment, group: Group, grid: Grid) -> Board | None:
     plot = Plot(_title(experiment, group), x, Axis.around("Class-IL, percent", [up for _, _, up in points]))
     series = list(dict.fromkeys(row.series for row in experiment.rows))
     colours = {row.label: COLOURS[series.index(row.series) % len(COLOURS)] for row in experiment.rows}
+    marks = []
     for label, across, up in points:
         peak, place = memory[label] or 0.0, plot.at(across, up)
-        plot.board.circle(place, LARGEST * math.sqrt(peak / max(known)), colours[label])  # its area is the memory
-    for label, across, up in points:
-        place, text = plot.at(across, up), f"{_sparsity(label)}, {memory[label] or 0:.0f} MB"
-        right = place[0] + LARGEST + 4
-        fits = right + LETTER * len(text) < WIDTH
-        plot.board.text((right if fits else place[0] - LARGEST - 4, place[1] + 4), text, "start" if fits else "end")
+        radius = LARGEST * math.sqrt(peak / max(known))  # the circle's area is the memory
+        plot.board.circle(place, radius, colours[label])
+        marks.append((Box.around(place, radius), f"{_sparsity(label)}, {peak:.0f} MB"))
+    plot.label(marks)
     plot.legend(list(dict.fromkeys((row.series, colours[row.label]) for row in experiment.rows)))
     return plot.board
 
 
 def _inference(experiment: Experiment, group: Group, grid: Grid) -> Board | None:
     """Bars: here, and on the paper's phone."""
-    names = ("ms", "ms, paper")
+    names = ("ms", of_paper("ms", group))
     pairs = [[grid.value(row.label, group.dataset, name).mean for name in names] for row in experiment.rows]
     known = [value for values in pairs for value in values if value is not None]
     if not known:
         return None
     x, y = Axis("sparsity", -0.6, len(pairs) - 0.4), Axis("milliseconds", 0.0, 1.15 * max(known))
     plot = Plot(_title(experiment, group), x, y, [row.label for row in experiment.rows])
+    width = plot.at(0.32, 0.0)[0] - plot.at(0.0, 0.0)[0]
+    marks = []
     for number, values in enumerate(pairs):
         for side, value in enumerate(values):
             if value is not None:
                 left, top = plot.at(number + 0.36 * (side - 1), value)
-                width = plot.at(0.32, 0.0)[0] - plot.at(0.0, 0.0)[0]
                 plot.board.bar((left, top), (width, HEIGHT - BOTTOM - top), COLOURS[side])
-                plot.board.text((left + width / 2, top - 4), f"{value:.3g}")
-    plot.legend([("here", COLOURS[0]), ("paper's phone", COLOURS[1])])
+                marks.append(
+                    (Box(left, top, left + width, HEIGHT - BOTTOM), f"{value:.3g}" if value >= 1 else f"{value:.2g}")
+                )
+    plot.label(marks, ON_TOP)
+    plot.legend([("here", COLOURS[0]), (_paper_name(group, "paper's phone"), COLOURS[1])])
     return plot.board
 
 
@@ -199,6 +215,10 @@ def _pairs(rows: Sequence[Row], grid: Grid, group: Group, x: str, y: str) -> lis
         for row in rows
     ]
     return [(label, across, up) for label, across, up in found if across is not None and up is not None]
+
+
+def _paper_name(group: Group, name: str) -> str:
+    return name if group.dataset == group.in_paper else f"{name}, {group.in_paper}"
 
 
 def _whiskers(value: Value) -> tuple[float, float]:

@@ -9,18 +9,26 @@ from sparcl.experiments.outcome import Cells
 from sparcl.report.comparison import describe_protocol
 
 
-def describe(groups: Sequence[Group], cells: Cells, notes: Sequence[str], command: str) -> str:
+def describe(cells: Cells, notes: Sequence[str], command: str) -> str:
     """Accuracies in percent after all tasks; what all runs share, in words."""
     chosen = [trial.settings for cell in cells.values() for trial in cell]
     lines = []
     if chosen:
         seeds = sorted({one.seed for one in chosen})
         lines = [f"Protocol: {describe_protocol(chosen)}; seeds {', '.join(map(str, seeds))}.", ""]
-    stand_ins = [group for group in groups if group.dataset != group.in_paper]
-    lines += [part for group in stand_ins for part in (f"The paper's numbers are those of {group.in_paper}.", "")]
     for note in notes:
         lines += [note, ""]
     return "\n".join([*lines, dated(command)])
+
+
+def stand_ins(groups: Sequence[Group]) -> list[str]:
+    """A line for each data set that stands in for the paper's."""
+    return [
+        f"Learned on {group.dataset}, not on {group.in_paper}: the paper's numbers are those of {group.in_paper}, "
+        "and cannot be compared with the others."
+        for group in groups
+        if group.dataset != group.in_paper
+    ]
 
 
 def dated(command: str) -> str:

@@ -1,4 +1,4 @@
-"""What the cells of an experiment came to, as a grid of numbers: ours, and the paper's beside them."""
+"""What the cells of an experiment came to, as a grid of numbers: ours, and the paper's next to them."""
 
 import functools
 import statistics
@@ -80,6 +80,11 @@ class Grid:
         return Grid(self.title, [self.headings[place] for place in used], rows)
 
 
+def of_paper(name: str, group: Group) -> str:
+    """The heading of the paper's number next to ours; it names the data set where that is another one."""
+    return f"{name}, paper" if group.dataset == group.in_paper else f"{name}, paper on {group.in_paper}"
+
+
 def grid(experiment: Experiment, groups: Sequence[Group], cells: Cells, root: Path, measured: Measured) -> Grid:
     """A row of the experiment is a row of the grid; a cell without results is "-"."""
     costs = _paper_costs(experiment)
@@ -95,7 +100,9 @@ def grid(experiment: Experiment, groups: Sequence[Group], cells: Cells, root: Pa
                     headings.append(Heading(group.dataset, name))
                     values.append(value)
         rows.append((row.label, values))
-    return Grid(f"{experiment.source}: {experiment.title}", headings, rows).without_empty_columns()
+    here = dict.fromkeys(group.dataset for group in groups if group.dataset != group.in_paper)
+    title = f"{experiment.source}: {experiment.title}" + (f" (on {', '.join(here)})" if here else "")
+    return Grid(title, headings, rows).without_empty_columns()
 
 
 def _column(
@@ -111,24 +118,24 @@ def _column(
     if column in ACCURACIES:
         name = ACCURACIES[column]
         ours = Value.of([measures(run).get(name) for run in runs])
-        return {name: ours, f"{name}, paper": Value.printed(printed)}
+        return {name: ours, of_paper(name, group): Value.printed(printed)}
     if column in ("speed", "ms"):
         name = "times faster" if column == "speed" else "ms"
         ours = measured.get((row.label, group.dataset), Value())
-        return {name: ours, f"{name}, paper": Value.printed(printed)}
+        return {name: ours, of_paper(name, group): Value.printed(printed)}
     if column == "flops":
         cost_column, power = FLOPS.get(group.in_paper, ("", 0))
         cell = costs.get((row.label, cost_column))
         return {
             "FLOPs": Value.of([_counted(run) for run in runs], ".2e"),
             "FLOPs, full length": Value(float(f"{cell.ours}e{power}") if cell else None, None, ".2e"),
-            "FLOPs, paper": Value(float(f"{cell.paper}e{power}") if cell else None, None, ".2e"),
+            of_paper("FLOPs", group): Value(float(f"{cell.paper}e{power}") if cell else None, None, ".2e"),
         }
     cell = costs.get((row.label, MEMORY))
     return {
         "MB, peak": Value.of(_peaks(runs), ".0f"),
         "MB, formula": Value(cell.ours if cell else None, None, ".0f"),
-        "MB, paper": Value(cell.paper if cell else None, None, ".0f"),
+        of_paper("MB", group): Value(cell.paper if cell else None, None, ".0f"),
     }
 
 
@@ -147,6 +154,12 @@ def missing_seeds(cells: Cells, root: Path) -> list[str]:
             seeds = f"seed {without[0]}" if len(without) == 1 else f"seeds {', '.join(without)}"
             lines.append(f"{label} ({dataset}) is without {seeds}, which did not finish.")
     return lines
+
+
+def warnings(cells: Cells, root: Path) -> list[str]:
+    """What runs say about their own results."""
+    finished = [trial for trials in cells.values() for trial in trials if is_finished(trial.directory(root))]
+    return [f"Warning: {trial.label}: {line}" for trial in finished for line in trial.directory(root).warnings()]
 
 
 def _finished(trials: Sequence[Trial], root: Path) -> list[RunDirectory]:

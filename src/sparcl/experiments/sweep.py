@@ -1,6 +1,6 @@
 """Sweeps: a TOML file that names a base run, values to try in every combination, and seeds.
 
-base = "digits/derpp"            # a preset, or a TOML file with settings beside this one
+base = "digits/derpp"            # a preset, or a TOML file with settings, relative to this one
 protocol = "full"                # optional
 seeds = 3                        # 0, 1, 2; or a list
 settings.epochs = 5              # changed for all trials

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from sparcl.errors import SparclError
 from sparcl.graph.builder import GraphBuilder
 from sparcl.graph.graph import Graph, Shape
+from sparcl.hints import did_you_mean
 
 
 def resnet18(image_shape: Shape, classes: int, width: int) -> Graph:
@@ -46,5 +47,5 @@ MODELS: dict[str, Callable[[Shape, int, int], Graph]] = {"resnet18": resnet18, "
 
 def build_model(name: str, image_shape: Shape, classes: int, width: int) -> Graph:
     if name not in MODELS:
-        raise SparclError(f"There is no model called {name!r}. Choose one of: {', '.join(MODELS)}.")
+        raise SparclError(f"There is no model called {name!r}{did_you_mean(name, list(MODELS))}")
     return MODELS[name](image_shape, classes, width)

@@ -65,6 +65,11 @@ class RunDirectory:
         """The result of a finished run; None while it is unfinished."""
         return self._read("result.json") if (self.path / "result.json").exists() else None
 
+    def warnings(self) -> tuple[str, ...]:
+        """What a finished run says about its own result; most say nothing."""
+        found = (self.result() or {}).get("warnings", [])
+        return tuple(line for line in found if isinstance(line, str)) if isinstance(found, list) else ()
+
     def costs(self) -> dict[str, Any]:
         return self._read("costs.json")
 

@@ -1,27 +1,27 @@
-"""The settings of a run: typed, checked, with the nearest match named for a misspelt key.
+"""The settings of a run: typed, checked, with a hint for a misspelt key.
 
 A run is described by a preset `DATASET/METHOD`, or by a TOML file, and single values changed with `key=value`. Whatever
 is not given comes from, in this order: the data set's protocol, the method's tuned hyper-parameters, the defaults here.
 """
 
 import copy
-import difflib
 import hashlib
 import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from sparcl import _engine
-from sparcl.checked import Checked, FieldRule, WrongValueError, check, check_fields, plain, setting
+from sparcl.checked import Checked, FieldRule, WrongValueError, check, check_fields, plain, rules_of, setting
 from sparcl.data import DATASETS
 from sparcl.errors import SparclError
 from sparcl.graph import MODELS, MOST_WIDTH
+from sparcl.hints import did_you_mean
 from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
 from sparcl.methods import METHODS
 from sparcl.network import Backend
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 
 class DataSettings(Checked):
-    root: Path | None = setting(default=None, meaning="where the data set lies, if not in the usual place")
+    root: Path | None = setting(default=None, meaning="where the data set is, if not in the default place")
     tasks: int | None = setting(default=None, ge=1, meaning="keep only the first tasks")
     classes_per_task: int | None = setting(
         default=None, ge=1, meaning="classes in each task, if not the data set's own"
@@ -42,7 +42,9 @@ class DataSettings(Checked):
     domains: Literal["permuted", "rotated"] | None = setting(
         default=None, meaning="Domain-IL: every task has all classes, with pixels permuted or images rotated"
     )
-    images_per_task: int | None = setting(default=None, ge=1, meaning="keep only so many training images of each task")
+    images_per_task: int | None = setting(
+        default=None, ge=1, meaning="keep only this many training images of each task"
+    )
     image_size: int | None = setting(default=None, ge=8, le=1024, meaning="side of the images read from folders")
     test_share: float = setting(default=0.2, gt=0, lt=1, meaning="share held out of folders without a test set")
     validation: float = setting(default=0.0, ge=0, lt=1, meaning="share of the training images held out for validation")
@@ -76,7 +78,7 @@ class EvaluationSettings(Checked):
     split: Literal["test", "validation"] = setting(default="test", meaning="which held-out images are judged")
     batch_size: int = setting(default=250, ge=1)
     snapshots: int = setting(
-        default=0, ge=0, meaning="also report the mean of so many evaluations in a task's last steps"
+        default=0, ge=0, meaning="also report the mean of this many evaluations over a task's last steps"
     )
     snapshot_steps: int = setting(default=48, ge=1, meaning="over how many last steps the snapshots are spread")
     bn_recalibration: bool = setting(
@@ -85,7 +87,7 @@ class EvaluationSettings(Checked):
 
 
 class CheckpointSettings(Checked):
-    minutes: float = setting(default=5.0, ge=0, meaning="at least every so many minutes; 0: after every step")
+    minutes: float = setting(default=5.0, ge=0, meaning="minutes between checkpoints; 0: after every step")
 
 
 class Settings(Checked):
@@ -95,7 +97,7 @@ class Settings(Checked):
     )
     method: MethodSettings
     sparsifier: SparsifierSettings = SparsifierSettings()
-    sparsity: float = setting(default=0.0, ge=0, lt=1, meaning="share of the sparse layers' weights that are not there")
+    sparsity: float = setting(default=0.0, ge=0, lt=1, meaning="share of the sparse layers' weights that are pruned")
     seed: int = setting(default=0, ge=0)
     model: str = "resnet18"
     width: int = setting(default=64, ge=1, le=MOST_WIDTH, meaning="channels of the first layer")
@@ -107,13 +109,14 @@ class Settings(Checked):
         default=500, ge=0, le=10_000_000, meaning="samples kept for rehearsal; 0 switches replay off"
     )
     backend: Backend = setting(default="auto", meaning="native: our engine; torch: PyTorch; auto: ours where it can")
-    tuning_seconds: float = setting(
-        default=10.0, ge=0, meaning="a long run first tunes the engine for so long; 0: never"
-    )
+    tuning_seconds: float = setting(default=10.0, ge=0, meaning="how long a long run first tunes the engine; 0: never")
     threads: int = setting(default=0, ge=0, le=_engine.MAX_THREADS, meaning="0: all cores that this process may use")
     data: DataSettings = DataSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
+
+
+SECTIONS = (DataSettings, EvaluationSettings, CheckpointSettings)
 
 
 def resolve(given: Values) -> Settings:
@@ -145,11 +148,12 @@ def resolve(given: Values) -> Settings:
         sparsifier_values = {**OFFICIAL_OPTIONS, **sparsifier_values}
     of_method = _known(protocols[protocol].get("method", {}), method.hyperparameters())
     of_sparsifier = _known(protocols[protocol].get("sparsifier", {}), sparsifier.options())
-    values["method"] = _check_named("method", method.hyperparameters(), {**tuned, **of_method, **method_values})
+    every = list(setting_names(method.hyperparameters(), sparsifier.options()))
+    values["method"] = _check_named("method", method.hyperparameters(), {**tuned, **of_method, **method_values}, every)
     values["sparsifier"] = _check_named(
-        "sparsifier", sparsifier.options(), {"name": "none", **of_sparsifier, **sparsifier_values}
+        "sparsifier", sparsifier.options(), {"name": "none", **of_sparsifier, **sparsifier_values}, every
     )
-    settings = validated(Settings, values)
+    settings = validated(Settings, values, elsewhere=every)
     if settings.sparsifier.name != "none" and method.stays_dense_because:
         raise SparclError(
             f"{settings.sparsifier.name} cannot be put around {method.name}: {method.stays_dense_because}. "
@@ -206,6 +210,9 @@ def from_preset(name: str) -> Values:
     if parts is not None and parts[1] in SPARSIFIERS:
         values |= {"sparsifier": {"name": parts[1]}, "sparsity": int(parts[3]) / 100}
         method = parts[2]
+    elif method.partition("-")[0] in SPARSIFIERS:
+        whole = f"{name.rstrip('-0123456789.')}-90"
+        raise SparclError(f"{name!r} does not say how sparse: add whole percents, for example {whole}.")
     return values | {"method": {"name": choose("method", method, METHODS)}}
 
 
@@ -251,12 +258,15 @@ def choose(what: str, name: Any, known: Mapping[str, Any]) -> str:
     """The name if it is known; otherwise an error that names the nearest one."""
     if isinstance(name, str) and name in known:
         return name
-    raise SparclError(f"There is no {what} called {name!r}{_nearest(str(name), known)}")
+    raise SparclError(f"There is no {what} called {name!r}{did_you_mean(str(name), list(known))}")
 
 
-def _nearest(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else f". Choose one of: {', '.join(sorted(known))}."
+def setting_names(method_options: Iterable[str], sparsifier_options: Iterable[str]) -> Iterator[str]:
+    """Every name that `--set` takes, with these options of methods and sparsifiers."""
+    options = {"method": method_options, "sparsifier": sparsifier_options}
+    for name, rule in rules_of(Settings).items():
+        inside = options.get(name, rules_of(rule.kind) if rule.kind in SECTIONS else ())
+        yield from [f"{name}.{one}" for one in inside] or [name]
 
 
 def _known(values: Mapping[str, Any], options: Mapping[str, Any]) -> Values:
@@ -264,29 +274,34 @@ def _known(values: Mapping[str, Any], options: Mapping[str, Any]) -> Values:
     return {key: value for key, value in values.items() if key in options}
 
 
-def _check_named(section: str, options: Mapping[str, tuple[Any, Any]], values: Values) -> Values:
+def _check_named(
+    section: str, options: Mapping[str, tuple[Any, Any]], values: Values, elsewhere: Iterable[str]
+) -> Values:
     """The options of a method or sparsifier, typed as it declares them."""
     rules = {name: FieldRule(kind, partial(copy.copy, default)) for name, (kind, default) in options.items()}
     try:
         return check_fields({"name": FieldRule(str), **rules}, values)
     except WrongValueError as wrong:
-        raise _explained(wrong, f"{section}.") from None
+        raise _explained(wrong, f"{section}.", elsewhere) from None
 
 
-def validated(kind: type[_T], values: Values, prefix: str = "") -> _T:
-    """The values as this class wants them; SparclError with one line for the first that is wrong."""
+def validated(kind: type[_T], values: Values, prefix: str = "", elsewhere: Iterable[str] = ()) -> _T:
+    """The values as this class wants them; SparclError with one line for the first that is wrong.
+
+    `elsewhere`: names in other sections, one of which may have been meant by one that does not exist.
+    """
     try:
         return check(kind, values)
     except WrongValueError as wrong:
-        raise _explained(wrong, prefix) from None
+        raise _explained(wrong, prefix, elsewhere) from None
 
 
-def _explained(wrong: WrongValueError, prefix: str) -> SparclError:
+def _explained(wrong: WrongValueError, prefix: str, elsewhere: Iterable[str]) -> SparclError:
     section = prefix + "".join(f"{part}." for part in wrong.path[:-1])
     key = prefix + ".".join(wrong.path)
     if wrong.sort == "unknown":
         known = [section + name for name in wrong.known]
-        return SparclError(f"There is no setting called {key!r}{_nearest(key, known)}")
+        return SparclError(f"There is no setting called {key!r}{did_you_mean(key, known, elsewhere)}")
     if wrong.sort == "missing":
         return SparclError(f"The setting {key} is missing.")
     return SparclError(f"The setting {key} = {wrong.value!r} is wrong: {wrong.problem}.")

@@ -13,7 +13,7 @@ import numpy as np
 from sparcl.data import Samples, Stream, Task
 from sparcl.errors import SparclError
 from sparcl.graph import build_model
-from sparcl.learning import checkpoints, state, tuning
+from sparcl.learning import checkpoints, guessing, state, tuning
 from sparcl.learning.evaluation import Accuracies, Evaluator, kinds
 from sparcl.learning.loop import Loop, Stopped
 from sparcl.learning.position import Position
@@ -80,7 +80,13 @@ class Trainer(Loop):
                 raise
         finally:
             self.log.close()
-        result = {kind: {**matrix.summary(), **matrix.to_json()} for kind, matrix in self.accuracy.items()}
+        result: dict[str, Any] = {
+            kind: {**matrix.summary(), **matrix.to_json()} for kind, matrix in self.accuracy.items()
+        }
+        at_once, rate = self.method.learns_all_tasks_at_once, self.method.learning_rate
+        doubt = guessing.warning(self.directory.events(), self.stream.describe(), at_once, rate)
+        if doubt is not None:
+            result["warnings"] = [doubt]
         costs = {
             "seconds": self.clock.seconds,
             "peak_memory_mb": self.peak_memory_mb(),

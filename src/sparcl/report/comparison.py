@@ -14,6 +14,7 @@ from sparcl.errors import SparclError
 from sparcl.files import write_text
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings, run_key
+from sparcl.report.changes import SILENT, changed_settings, flattened, shared
 
 # Forward transfer is that of Task-IL: classes that were never seen are never predicted, so that of Class-IL would only
 # say how good chance is.
@@ -29,6 +30,8 @@ class Row:
     threads: tuple[int, ...]  # of each run; 0: all cores
     seeds: tuple[int, ...]
     measured: dict[str, list[float | None]]  # by heading, a number for each seed
+    changed: dict[str, Any]  # settings that are not those of the preset and its protocol
+    warnings: tuple[str, ...] = ()
 
     @property
     def cells(self) -> dict[str, str]:
@@ -39,6 +42,8 @@ class Row:
             "name": self.name,
             "seeds": list(self.seeds),
             "settings": plain(self.settings),
+            "changed": self.changed,
+            "warnings": list(self.warnings),
             "measures": {heading: _summary(values) for heading, values in self.measured.items()},
         }
 
@@ -60,7 +65,8 @@ def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None)
         try:
             directory = RunDirectory.open(path)
             settings, result = directory.stored_settings(), directory.result()
-            found = _Finished(settings, path, _processor(directory), measures(directory) if result is not None else {})
+            measured = measures(directory) if result is not None else {}
+            found = _Finished(settings, path, _processor(directory), measured, directory.warnings())
             key = run_key(replace(settings, seed=0))
         except SparclError as error:
             note(f"Left out: {error}")
@@ -86,14 +92,21 @@ class _Finished:
     path: Path
     processor: str
     measured: dict[str, float | None]
+    warnings: tuple[str, ...]
 
 
 def _row(name: str, group: Sequence[_Finished]) -> Row:
     by_heading = {heading: [run.measured[heading] for run in group] for heading in group[0].measured}
     if len({(run.settings.threads, run.processor) for run in group}) > 1:
         by_heading["seconds"] = [None] * len(group)  # a mean over different machines or threads would mean nothing
+    settings, seeds = group[0].settings, tuple(run.settings.seed for run in group)
     threads = tuple(run.settings.threads for run in group)
-    return Row(name, group[0].settings, threads, tuple(run.settings.seed for run in group), by_heading)
+    warnings = tuple(
+        f"{name}, seed {run.settings.seed}: {line}" if len(group) > 1 else f"{name}: {line}"
+        for run in group
+        for line in run.warnings
+    )
+    return Row(name, settings, threads, seeds, by_heading, changed_settings(settings), warnings)
 
 
 def _processor(directory: RunDirectory) -> str:
@@ -144,17 +157,19 @@ def _domain_measures(result: dict[str, Any]) -> tuple[float | None, ...]:
 
 
 def distinct_names(all_settings: Sequence[Settings]) -> list[str]:
-    """DATASET/METHOD, and whatever else tells the rows apart."""
-    flat = [_flattened(plain(settings)) for settings in all_settings]
+    """DATASET/METHOD, whatever else tells the rows apart, and what was changed in some of them only."""
+    flat = [flattened(plain(settings)) for settings in all_settings]
     short = [short_name(settings) for settings in all_settings]
-    silent = ("dataset", "method.name", "sparsifier.name", "sparsity", "seed", "threads", "checkpoint.")
+    changed = [changed_settings(settings) for settings in all_settings]
+    everywhere = shared(changed)
     details = []
-    for name, values in zip(short, flat, strict=True):
+    for name, values, own in zip(short, flat, changed, strict=True):
         alike = [other for other, other_name in zip(flat, short, strict=True) if other_name == name]
         differing = [
             key
             for key in values
-            if not key.startswith(silent) and any(other.get(key) != values[key] for other in alike)
+            if not key.startswith(SILENT)
+            and (any(other.get(key) != values[key] for other in alike) or (key in own and key not in everywhere))
         ]
         details.append([f" {key.removeprefix('method.')}={values[key]}" for key in differing])
     # Four are enough to read, if they tell the rows apart.
@@ -170,13 +185,6 @@ def short_name(settings: Settings) -> str:
     if settings.sparsifier.name != "none":
         name = f"{settings.sparsifier.name}-{name}-{100 * settings.sparsity:g}"
     return f"{settings.dataset}/{name}"
-
-
-def _flattened(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
 
 
 def _summary(values: list[float | None]) -> dict[str, Any]:
@@ -215,8 +223,18 @@ def markdown(rows: Sequence[Row], command: str) -> str:
     protocol = [describe_protocol([row.settings for row in rows]), f"{' or '.join(threads)} threads"]
     if any(column.endswith("raw") for column in columns) and any(row.settings.evaluation.snapshots for row in rows):
         protocol.append("raw: the single evaluation after the last step, without recalibration")
-    lines += ["", f"Protocol: {'; '.join(protocol)}.", "", f"Written on {today} by `{command}`."]
+    lines += ["", f"Protocol: {'; '.join(protocol)}.", ""]
+    lines += [part for line in remarks(rows) for part in (line, "")]
+    lines += [f"Written on {today} by `{command}`."]
     return "\n".join(lines)
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """What a reader of the table must know: settings changed in all rows, results that cannot be trusted."""
+    everywhere = shared([row.changed for row in rows])
+    changes = ", ".join(f"{key}={value}" for key, value in everywhere.items())
+    first = [f"Changed from the preset{'' if len(rows) == 1 else ' in all rows'}: {changes}."] if everywhere else []
+    return [*first, *(f"Warning: {line}" for row in rows for line in row.warnings)]
 
 
 def describe_protocol(all_settings: Sequence[Settings]) -> str:

@@ -1,10 +1,11 @@
-"""The page of runs, served while they go on.
+"""The report page, served while runs are in progress.
 
 The server listens on this machine only, answers two paths, and only to requests that name it by a loopback address:
 a foreign page that has its own name point here (DNS rebinding) gets nothing.
 """
 
 import json
+import re
 import socketserver
 import sys
 import threading
@@ -14,17 +15,19 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from sparcl.errors import SparclError
+from sparcl.report.named_runs import runs_in
 from sparcl.report.page.assemble import page, policy, sections
 from sparcl.report.page.parts import Section
 from sparcl.report.run_record import RunRecord
 
 ADDRESS = "127.0.0.1"
+HTTP_PORT = 80
 MOST_RUNS = 12  # of a directory are shown, those that were written last
 FILES = ("settings.json", "stream.json", "metrics.jsonl", "confusion.json", "result.json", "costs.json", "checkpoints")
 
 
 class LiveRuns:
-    """What there is to show in a directory of runs, or in that of a single one. It is read anew when files change."""
+    """What there is to show in a directory of runs, or in that of a single one. It is read again when files change."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -41,11 +44,9 @@ class LiveRuns:
             return self._shown
 
     def _runs(self) -> list[Path]:
-        if (self.directory / "settings.json").exists():
-            return [self.directory]
-        found = [path.parent for path in self.directory.glob("*/settings.json")]
-        found.sort(key=lambda path: _state(path / "metrics.jsonl") or (0, 0))
-        return sorted(found[-MOST_RUNS:])
+        found = runs_in(self.directory)
+        newest = sorted(found, key=lambda path: _state(path / "metrics.jsonl") or (0, 0))[-MOST_RUNS:]
+        return [path for path in found if path in newest]
 
 
 def _state(path: Path) -> tuple[int, int] | None:
@@ -64,6 +65,14 @@ def _read(paths: Sequence[Path]) -> list[Section]:
         except SparclError as error:
             notes.append(f"Left out: {error}")
     return sections(runs, notes)
+
+
+def names_this_server(hosts: Sequence[str], port: int) -> bool:
+    """Whether a request's only Host header is a loopback name and this port, which a browser leaves out if it is 80."""
+    if len(hosts) != 1:
+        return False
+    found = re.fullmatch(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{0,5}))?", hosts[0].lower())
+    return found is not None and int(found[1] or HTTP_PORT) == port
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
@@ -104,8 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "sparcl", ""
 
     def do_GET(self) -> None:
-        names = {f"{name}:{self.server.port}" for name in (ADDRESS, "localhost")}
-        if self.headers.get("Host") not in names:
+        if not names_this_server(self.headers.get_all("Host", []), self.server.port):
             self.send_error(HTTPStatus.FORBIDDEN, "This server answers only to its own address")
         elif self.path == "/":
             title = self.server.runs.directory.resolve().name

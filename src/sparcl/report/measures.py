@@ -121,7 +121,7 @@ def train_seconds(run: RunRecord) -> float | None:
 
 
 def where(run: RunRecord) -> tuple[object, ...]:
-    """What decides how fast a training is, beside the training."""
+    """What decides how fast training is, apart from the training itself."""
     return run.settings.threads, run.environment.get("processor"), run.environment.get("instruction_set")
 
 

@@ -1,4 +1,4 @@
-"""Every cost the paper prints (Tables 1, 2, 3, A2, A3), beside what its own definitions give for the same row.
+"""Every cost the paper prints (Tables 1, 2, 3, A2, A3), next to what its own definitions give for the same row.
 
 The definitions are those of its appendix: `paper` convention for FLOPs, the formula for memory. `REASONS` explains the
 rows that they do not reproduce; docs/costs.md tells more.

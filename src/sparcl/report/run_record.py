@@ -1,4 +1,4 @@
-"""All that is known of a run, read from its directory and checked; of a run that goes on, all that is known so far.
+"""All that is known of a run, read from its directory and checked; of a run in progress, all that is known so far.
 
 What an older version did not write, or what is not there yet, is None: whoever shows it says that it is missing.
 """
@@ -81,6 +81,7 @@ class RunRecord:
     path: Path
     settings: Settings
     finished: bool
+    warnings: tuple[str, ...]
     environment: dict[str, Any]
     stream: StreamDescription | None
     history: History
@@ -139,6 +140,7 @@ class RunRecord:
             path=path,
             settings=settings,
             finished=result is not None,
+            warnings=directory.warnings(),
             environment=directory.environment() if (path / "environment.json").exists() else {},
             stream=stream,
             history=history,
@@ -166,7 +168,7 @@ def _matrices(result: dict[str, Any], path: Path) -> dict[str, AccuracyMatrix]:
 
 
 def _measured(history: History, stream: StreamDescription | None) -> dict[str, AccuracyMatrix]:
-    """The rows that are there while a run goes on."""
+    """The rows that are there while a run is in progress."""
     if history.untrained is None:
         return {}
     tasks = len(stream.tasks) if stream else max(map(len, history.untrained.rows().values()), default=0)

@@ -32,13 +32,18 @@ HEADINGS = (*KINDS.values(), "forgetting", *(heading for heading, _, _ in COSTS)
 
 def section(views: Sequence[RunView], notes: Sequence[str]) -> Section:
     content = [note(text) for text in notes]
+    content += [note(f"Warning: {view.name}: {line}") for view in views for line in view.run.warnings]
     if len(views) <= MOST_CARDS:
         content.append(grid(*(_card(view, [other.run for other in views]) for view in views)))
     elif views:
         measured = {view.series: _measures(view.run) for view in views}
         headings = [heading for heading in HEADINGS if any(heading in found for found in measured.values())]
         rows = [
-            [run_tag(view), _state(view.run), *(measured[view.series].get(heading, UNKNOWN) for heading in headings)]
+            [
+                run_tag(view),
+                _state(view.run),
+                *(_cell(view.run, heading, measured[view.series]) for heading in headings),
+            ]
             for view in views
         ]
         content.append(table(["run", "state", *headings], rows, numbers_from=2))
@@ -69,18 +74,29 @@ def _measures(run: RunRecord) -> dict[str, str]:
     return measures
 
 
+def _cell(run: RunRecord, heading: str, measures: dict[str, str]) -> str:
+    """An accuracy over a part of the tasks is no match for one over all of them: it says so."""
+    text = measures.get(heading, UNKNOWN)
+    is_part = not run.finished and heading in (*KINDS.values(), "forgetting") and text != UNKNOWN
+    return f"{text} ({_part(run)})" if is_part else text
+
+
+def _part(run: RunRecord) -> str:
+    return f"{run.learned} of {run.tasks or '?'} tasks"
+
+
 def _card(view: RunView, runs: Sequence[RunRecord]) -> Markup:
     measures = _measures(view.run)
     shares = {heading: cost.share_of_dense(view.run, runs) for heading, cost, _ in COSTS}
     kind = leading_kind(view.run)
     first = KINDS[kind] if kind else None
     head = element("header", swatch(view.series), element("h3", view.name))
-    big = element(
-        "p",
-        element("strong", measures.pop(first) if first else UNKNOWN, data_measure="leading"),
-        f" {first or ''} accuracy",
-        class_="big",
-    )
+    if view.run.finished or first is None:
+        headline = measures.pop(first) if first else UNKNOWN
+        big = [element("strong", headline, data_measure="leading"), f" {first or ''} accuracy"]
+    else:  # what it reached on its first tasks is below; next to finished runs it would mislead
+        big = [element("strong", _part(view.run), data_measure="leading"), " learned so far"]
+        measures = {f"{key} so far" if key in KINDS.values() else key: text for key, text in measures.items()}
     pairs = [
         element("div", element("dt", heading), element("dd", value, data_measure=heading), _share(shares.get(heading)))
         for heading, value in measures.items()
@@ -88,7 +104,13 @@ def _card(view: RunView, runs: Sequence[RunRecord]) -> Markup:
     ]
     place = element("p", str(view.run.path), class_="path")
     return element(
-        "article", head, big, element("dl", *pairs), _state(view.run), place, class_=f"card {series_class(view.series)}"
+        "article",
+        head,
+        element("p", *big, class_="big"),
+        element("dl", *pairs),
+        _state(view.run),
+        place,
+        class_=f"card {series_class(view.series)}",
     )
 
 
@@ -100,7 +122,7 @@ def _share(share: tuple[float, bool] | None) -> Markup:
 
 
 def _state(run: RunRecord) -> Markup:
-    """How far it is: words, and a bar while it goes on."""
+    """How far it is: words, and a bar while it runs."""
     if run.finished:
         return element("p", "finished", class_="state")
     history, epochs = run.history, run.settings.epochs

@@ -28,7 +28,7 @@ class Section:
 
     @cached_property
     def digest(self) -> str:
-        """Tells a live page whether it has to be drawn anew."""
+        """Tells a live page whether it has to be drawn again."""
         return hashlib.sha256(f"{self.title} {self.html}".encode(errors="replace")).hexdigest()[:16]
 
 

@@ -1,0 +1,54 @@
+"""Which settings of a run are not those that its preset and protocol give."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparcl.checked import plain
+from sparcl.errors import SparclError
+from sparcl.learning.protocols import DEFAULT_PROTOCOL
+from sparcl.learning.settings import Settings, resolve
+
+# The name of a row says these, or they change no result.
+SILENT = ("dataset", "method.name", "sparsifier.name", "sparsity", "seed", "threads", "checkpoint.", "tuning_seconds")
+# Other settings have other defaults with these, so they are not changed where they follow them.
+LEADING = ("buffer_size", "sparsifier.preset")
+
+
+def changed_settings(settings: Settings) -> dict[str, Any]:
+    """By name. Of a method that is not known here nothing is known."""
+    stored = plain(settings)
+    preset = {
+        "dataset": settings.dataset,
+        "protocol": settings.protocol,
+        "method": settings.method.name,
+        "sparsifier": settings.sparsifier.name,
+        "sparsity": settings.sparsity,
+    }
+    sparsifier = {name: value for name, value in stored["sparsifier"].items() if name in ("name", "preset")}
+    try:
+        defaults = flattened(plain(resolve(preset)))
+        following = {**preset, "buffer_size": settings.buffer_size, "sparsifier": sparsifier}
+        expected = flattened(plain(resolve(following))) | {key: defaults.get(key) for key in LEADING}
+        expected["protocol"] = DEFAULT_PROTOCOL
+    except SparclError:
+        return {}
+    if expected["backend"] == "auto":
+        del expected["backend"]  # a run stores the one that it used
+    return {
+        key: value
+        for key, value in flattened(stored).items()
+        if key in expected and value != expected[key] and not key.startswith(SILENT)
+    }
+
+
+def shared(changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Those that all have in common."""
+    first, *others = changes or [{}]
+    return {key: value for key, value in first.items() if all(key in one and one[key] == value for one in others)}
+
+
+def flattened(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
