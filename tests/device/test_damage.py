@@ -172,7 +172,6 @@ def test_arrays_that_no_learner_writes_are_refused(tmp_path, interrupted, photos
     for path in files_of(directory):
         if path.suffix == ".safetensors" and path.name != "task.safetensors":
             tensors, content = read_sealed(path)
-            content.pop("checksums")
             if name in tensors:
                 tensors[name] = change(tensors[name])
                 write_sealed(path, tensors, content)
@@ -187,7 +186,6 @@ def test_values_that_no_learner_writes_are_refused(tmp_path, interrupted, photos
     shutil.rmtree(directory / "learning")
     path = Learner.open(directory).states.path(1)
     tensors, content = read_sealed(path)
-    content.pop("checksums")
     section = content
     for key in keys[:-1]:
         section = section[key]

@@ -25,11 +25,10 @@ from sparcl.metrics.costs import PHASES
 DRIVER = textwrap.dedent(
     """
     import os, signal, sys
-    import sparcl.learning.checkpoints as checkpoints
-    from sparcl import files
+    from sparcl import tensor_files
     from sparcl.cli import main
-    from sparcl.learning import run_directory
     from sparcl.learning.evaluation import Evaluator
+    from sparcl.learning.run_directory import RunDirectory
     from sparcl.learning.trainer import Trainer
 
     moment, count, *sys.argv[1:] = sys.argv[1:]
@@ -46,12 +45,12 @@ DRIVER = textwrap.dedent(
             return result
         setattr(owner, name, replacement)
 
-    def half_a_checkpoint(tensors, path, metadata):
+    def half_a_checkpoint(file, *content):
         global left
         left -= 1
-        save_file(tensors, path, metadata=metadata)
+        write(file, *content)
         if left == 0:
-            os.truncate(path, os.path.getsize(path) // 2)
+            file.truncate(file.tell() // 2)
             os.kill(os.getpid(), signal.SIGKILL)
 
     def ask_to_stop(with_signal):
@@ -68,9 +67,10 @@ DRIVER = textwrap.dedent(
     if moment == "SIGTERM": ask_to_stop(signal.SIGTERM)
     if moment == "evaluation": die_on(Evaluator, "accuracies", before=True)
     if moment == "snapshot": die_on(Trainer, "_snapshot_if_due", before=False)
-    if moment == "checkpoint": save_file = checkpoints.save_file; checkpoints.save_file = half_a_checkpoint
-    if moment == "rename": die_on(files, "sync", before=True)
-    if moment == "finish": die_on(run_directory, "write_json", before=False)
+    if moment == "checkpoint": write = tensor_files.write; tensor_files.write = half_a_checkpoint
+    if moment == "rename": die_on(os, "replace", before=True)
+    if moment == "sync": die_on(os, "fsync", before=True)
+    if moment == "finish": die_on(RunDirectory, "_write", before=False)
     main.main()
     """
 )
@@ -93,8 +93,9 @@ def run_and_kill(moment, count, *arguments):
         ("step", 61),
         ("checkpoint", 4),  # half of a checkpoint is written
         ("checkpoint", 40),
-        ("rename", 21),  # the checkpoint is whole, but not yet renamed or made durable
-        ("rename", 22),
+        ("rename", 21),  # the checkpoint is whole, but not yet renamed
+        ("sync", 44),  # nor made durable
+        ("sync", 45),
         ("evaluation", 5),
         ("snapshot", 33),
         ("finish", 3),  # settings, environment and costs are written, the result is not

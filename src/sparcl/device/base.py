@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from sparcl.checked import Checked, check
 from sparcl.device.judgement import Judgement
 from sparcl.device.model import Description
-from sparcl.device.states import State, States
-from sparcl.learning.checkpoints import Tensors
+from sparcl.device.states import States
 from sparcl.learning.position import Position
 from sparcl.network.restoring import checked_index
+from sparcl.tensor_files import State, Tensors
 
 
 class HistoryEntry(Checked, ignores_unknown=True):

@@ -13,11 +13,12 @@ from sparcl import _engine
 from sparcl.data.augmentation import Augmentation
 from sparcl.data.pictures import centre_square
 from sparcl.device.prediction import Prediction, ranked
-from sparcl.device.states import State, States
+from sparcl.device.states import States
 from sparcl.errors import SparclError
 from sparcl.graph import MODELS, MOST_WIDTH, Graph, build_model
 from sparcl.network.native import NativeNetwork
 from sparcl.network.restoring import load_network
+from sparcl.tensor_files import State
 from sparcl.wording import quoted
 
 FORMAT = 1

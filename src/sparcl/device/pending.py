@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.checked import check
-from sparcl.device.states import State, read_sealed, write_sealed
+from sparcl.device.states import read_sealed, write_sealed
 from sparcl.errors import SparclError
-from sparcl.files import make_directory, sync, write_error
-from sparcl.learning.checkpoints import KEPT, UNREADABLE, Tensors, newest_first, path_of
+from sparcl.files import Directory, make_directory, sync, write_error
+from sparcl.learning import checkpoints
+from sparcl.tensor_files import UNREADABLE, State, Tensors
 from sparcl.wording import quoted
 
 
@@ -104,7 +105,7 @@ class PendingDirectory:
             if zlib.crc32(images.data) != order.checksum:
                 raise ValueError("images.bin has changed")
             return Pending(order, images, *_checked(order, tensors))
-        except (*UNREADABLE, OverflowError) as error:
+        except UNREADABLE as error:
             raise self._damaged(error) from error
 
     def _read_task(self) -> tuple[Order, Tensors]:
@@ -112,20 +113,25 @@ class PendingDirectory:
             tensors, state = read_sealed(self._task)
             fields = {name: state[name] for name in Order.__dataclass_fields__}
             return check(Order, fields), tensors
-        except (*UNREADABLE, OverflowError) as error:
+        except UNREADABLE as error:
             raise self._damaged(error) from error
 
     # Where it stands
 
     def save(self, number: int, tensors: Tensors, state: State) -> None:
-        write_sealed(path_of(self._checkpoints, number), tensors, state)
-        for stale in newest_first(self._checkpoints)[KEPT:]:
-            with contextlib.suppress(OSError):
-                stale.unlink(missing_ok=True)
+        try:
+            make_directory(self._checkpoints)
+        except OSError as error:
+            raise write_error(self._checkpoints, error) from error
+        with Directory.open(self._checkpoints) as directory:
+            checkpoints.save(directory, number, tensors, state)
 
     def load(self) -> tuple[Tensors, State] | None:
         """The newest checkpoint that is whole; None: learning has not got that far."""
-        paths = newest_first(self._checkpoints)
+        if not self._checkpoints.is_dir():
+            return None
+        with Directory.open(self._checkpoints) as directory:
+            paths = [self._checkpoints / name for name in checkpoints.newest_first(directory)]
         for path in paths:
             with contextlib.suppress(*UNREADABLE):
                 return read_sealed(path)

@@ -22,16 +22,16 @@ from sparcl.device.held_out import digests
 from sparcl.device.judgement import Judgement, judge
 from sparcl.device.pending import Pending, PendingDirectory
 from sparcl.device.settings import LearnerSettings
-from sparcl.device.states import State, States
+from sparcl.device.states import States
 from sparcl.device.time_plan import TimePlan, epochs_that_fit, stage_epochs
 from sparcl.errors import SparclError
 from sparcl.generators import Generators
-from sparcl.learning.checkpoints import UNREADABLE, Tensors
 from sparcl.learning.loop import Loop
 from sparcl.learning.position import Position
 from sparcl.learning.state import capture_loop, check_place, restore_loop
 from sparcl.methods import ReservoirBuffer
 from sparcl.network.restoring import checked_index
+from sparcl.tensor_files import UNREADABLE, State, Tensors
 from sparcl.wording import quoted
 
 HISTORY_KEPT = 1000

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 from sparcl.checked import Bounds, Checked, plain, rules_of, setting
 from sparcl.device.model import LARGEST_SCALE
 from sparcl.errors import SparclError
-from sparcl.files import write_json
-from sparcl.learning.run_directory import read_json
+from sparcl.files import read_json, write_json
 from sparcl.learning.settings import Settings, Values, merge, resolve, validated
 from sparcl.methods import METHODS, Rehearsal
 
