@@ -10,13 +10,13 @@ import textwrap
 
 import numpy as np
 import pytest
-import safetensors
 from PIL import Image
 from runs import SMALL, Nobody, everything_that_must_be_identical, sparcl
-from safetensors.numpy import save_file
 
+from sparcl import tensor_files
 from sparcl.data import load_stream
 from sparcl.errors import SparclError
+from sparcl.files import read_json
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.trainer import Trainer
 from sparcl.metrics.costs import PHASES
@@ -190,7 +190,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, uninterrupted):
 def test_checkpoints_that_cannot_be_used_are_refused_in_one_line(tmp_path):
     directory = tmp_path / "run"
     run_and_kill("step", 30, "run", "digits/derpp", *SMALL, "--set", "checkpoint.minutes=0", "--out", directory, "-q")
-    settings = json.loads((directory / "settings.json").read_text())
+    settings = read_json(directory / "settings.json")  # without its seal: as version 0.1.0 wrote it
     (directory / "settings.json").write_text(json.dumps(settings | {"width": 5}))
     foreign = sparcl("run", "--resume", directory)
     assert foreign.returncode == 1
@@ -232,12 +232,10 @@ def test_checkpoints_that_cannot_be_used_are_refused_in_one_line(tmp_path):
 def test_a_checkpoint_that_was_tampered_with_is_refused_in_one_line(tmp_path, killed_run, change):
     directory = shutil.copytree(killed_run, tmp_path / "run")
     for path in (directory / "checkpoints").iterdir():
-        with safetensors.safe_open(path, framework="numpy") as file:
-            state = json.loads(file.metadata()["state"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors, state = read(path)
         for key, value in change.items():
             state[key] = {**state[key], **value} if isinstance(value, dict) else value
-        save_file(tensors, path, metadata={"state": json.dumps(state)})
+        write(path, tensors, state)
     refuses(directory)
 
 
@@ -276,11 +274,20 @@ def with_array(run, to, name, change):
     """A copy of a run in whose checkpoints one array is changed."""
     directory = shutil.copytree(run, to)
     for path in (directory / "checkpoints").iterdir():
-        with safetensors.safe_open(path, framework="numpy") as file:
-            metadata = file.metadata()
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        save_file({**tensors, name: change(tensors[name])}, path, metadata=metadata)
+        tensors, state = read(path)
+        write(path, {**tensors, name: change(tensors[name])}, state)
     return directory
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return tensor_files.read(file)
+
+
+def write(path, tensors, state):
+    """Sealed as if it were right."""
+    with open(path, "wb") as file:
+        tensor_files.write(file, tensors, state)
 
 
 @pytest.fixture(scope="module")
