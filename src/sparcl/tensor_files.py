@@ -40,8 +40,9 @@ def write(file: BinaryIO, tensors: Mapping[str, NDArray[Any]], state: State) -> 
 
 
 def write_unsealed(file: BinaryIO, tensors: Mapping[str, NDArray[Any]], metadata: dict[str, str]) -> None:
-    """As safetensors: the length of the header, the header, the arrays without gaps, the widest numbers first."""
-    ordered = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
+    """As safetensors: the length of the header, the header, and the arrays without gaps, those with the widest numbers
+    first, otherwise in the order in which they are given."""
+    ordered = sorted(tensors, key=lambda name: -tensors[name].itemsize)
     header: dict[str, Any] = {"__metadata__": metadata}
     end = 0
     for name in ordered:
