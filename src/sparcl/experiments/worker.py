@@ -45,6 +45,9 @@ class ProgressFile:
 
     def noted(self, text: str) -> None: ...
 
+    def warned(self, text: str) -> None:
+        print(SAID + text, file=sys.stderr)
+
     def started(self, total_steps: int, done_steps: int) -> None:
         self._started = time.monotonic()
         self._write(total=total_steps, done=done_steps, resumed_at=done_steps)

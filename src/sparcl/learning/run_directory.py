@@ -96,11 +96,18 @@ class RunDirectory:
 
     def settings(self) -> Settings:
         """To run with: the method and the sparsifier must be known."""
-        return settings.resolve(self._read("settings.json"))
+        return self._settings(settings.resolve)
 
     def stored_settings(self) -> Settings:
         """To look at: whoever wrote the method."""
-        return settings.from_json(self._read("settings.json"))
+        return self._settings(settings.from_json)
+
+    def _settings(self, check: Callable[[dict[str, Any]], Settings]) -> Settings:
+        stored = self._read("settings.json")
+        try:
+            return check(stored)
+        except SparclError as error:
+            raise SparclError(f"{self.path / 'settings.json'} cannot be used: {error}") from error
 
     def result(self) -> dict[str, Any] | None:
         """The result of a finished run; None while it is unfinished."""

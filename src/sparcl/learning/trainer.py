@@ -30,6 +30,7 @@ class Listener(Protocol):
     """Who watches a run."""
 
     def noted(self, text: str) -> None: ...
+    def warned(self, text: str) -> None: ...
     def started(self, total_steps: int, done_steps: int) -> None: ...
     def stepped(self, position: Position, loss: float) -> None: ...
     def evaluated(self, position: Position, accuracies: Accuracies) -> None: ...
@@ -190,7 +191,7 @@ class Trainer(Loop):
 
     def _resume(self) -> bool:
         """Whether there was a checkpoint to continue from."""
-        resumed = self.directory.restore_checkpoint(self._restore, self.listener.noted)
+        resumed = self.directory.restore_checkpoint(self._restore, self.listener.warned)
         if not resumed:
             self.log.cut(0, None)
         return bool(resumed)
