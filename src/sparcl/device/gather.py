@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.data.pictures import centre_square, decoded, safe_decoding
+from sparcl.data.pictures import centre_square, decoded, prepared
 from sparcl.data.source import Progress
 from sparcl.data.tree import FolderTree, Tree, shown
 from sparcl.errors import SparclError
@@ -68,15 +68,15 @@ def prepare_array(picture: Any, size: int) -> NDArray[np.uint8]:
     """A picture that is in memory, through the same preparation as one from a file."""
     from PIL import Image
 
-    with safe_decoding():
-        try:
-            if not isinstance(picture, Image.Image):
-                picture = Image.fromarray(np.asarray(picture))
-            return np.asarray(centre_square(size).of(picture), np.uint8).transpose(2, 0, 1)
-        except (TypeError, ValueError, OSError, AttributeError, IndexError, KeyError) as error:
-            raise SparclError(
-                f"{type(picture).__name__} is no picture: give paths, Pillow images, or arrays [height, width, 3]."
-            ) from error
+    kind = type(picture).__name__
+    try:
+        if not isinstance(picture, Image.Image):
+            picture = Image.fromarray(np.asarray(picture))
+        return prepared(picture, centre_square(size))
+    except SparclError as error:
+        raise SparclError(f"A picture ({kind}) {error}") from error
+    except (TypeError, ValueError, OSError, AttributeError, IndexError, KeyError) as error:
+        raise SparclError(f"{kind} is no picture: give paths, Pillow images, or arrays [height, width, 3].") from error
 
 
 class _SingleFile(FolderTree):
