@@ -172,7 +172,7 @@ def test_what_cannot_be_learned_is_refused_in_one_line(tmp_path, photos):
         ({"a": tmp_path / "notes"}, "no readable picture of 'a'. The first problem"),
         ({"a": photos.folder}, "holds folders, not pictures"),
         ({"a\nb": photos.folder / "0"}, "cannot be the name"),
-        ({"a": photos.folder / "0" / "00000.png"}, "One picture is too little"),
+        ({"a": photos.folder / "0" / "00000.png"}, "1 picture cannot be learned from"),
     ):
         with pytest.raises(SparclError, match=message) as caught:
             learner.learn(classes)

@@ -15,7 +15,7 @@ from PIL import Image
 from small import Photos, small, sparcl
 
 from sparcl.data.pictures import centre_square, decode_picture
-from sparcl.device.gather import Gathered, prepare_array
+from sparcl.device.gather import decode_files, listed_files, prepare_array
 from sparcl.errors import SparclError
 
 
@@ -59,9 +59,8 @@ def odd(tmp_path):
 
 
 def test_every_common_kind_is_read_and_looks_the_same(odd):
-    gathered = Gathered({0: odd}, 8, lambda: None)
-    images = np.concatenate(list(gathered.blocks()))
-    assert gathered.skipped == [] and len(images) == 13
+    images = list(decode_files(listed_files(odd), 8))
+    assert len(images) == 13
     for place, image in enumerate(images):
         if place != 11:  # the thin one has no halves
             assert image[:, :3].mean() > 190 and image[:, 5:].mean() < 30, place
@@ -107,11 +106,12 @@ def test_what_cannot_be_read_is_skipped_and_named(tmp_path, odd):
     (odd / "q_empty.png").write_bytes(b"")
     (odd / "r_large.png").write_bytes(bytes(65 * 2**20))
     learner = small(tmp_path / "shop")
-    learned = learner.learn({"odd": odd})
+    with pytest.warns(UserWarning, match="Copies"):  # most look the same once they are resized
+        learned = learner.learn({"odd": odd})
     reasons = {line.split("/")[-1].split()[0]: line for line in learned.skipped}
     assert set(reasons) == {"n_cut.jpg", "o_text.txt", "p_bomb.png", "q_empty.png", "r_large.png"}
     assert "too many pixels" in reasons["p_bomb.png"] and "larger than 64 MB" in reasons["r_large.png"]
-    assert learned.entry["skipped"] == 5 and sum(learned.entry["pictures"].values()) >= 10
+    assert learned.entry["skipped"] == 5
     shown = sparcl("predict", learner.directory, odd)
     assert shown.returncode == 1
     assert len(shown.stdout.splitlines()) == 13 and len(shown.stderr.splitlines()) == 5

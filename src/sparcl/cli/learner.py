@@ -111,9 +111,12 @@ def learn(
             print(_stopped(learner, directory), file=sys.stderr)
             raise typer.Exit(128 + received[0] if received else 1) from None
     if as_json:
-        print(json.dumps({**learned.entry, "skipped_pictures": list(learned.skipped)}))
+        told = {"skipped_pictures": list(learned.skipped), "cautions": list(learned.cautions)}
+        print(json.dumps({**learned.entry, **told}))
     else:
         _show(learned)
+    for caution in learned.cautions:
+        print(f"WARNING: {caution}", file=sys.stderr)
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
@@ -148,7 +151,7 @@ class LearnDisplay:
         self._bar = bar_with_time_left(quiet)
         self._task: Any = None
         self._reading = contextlib.ExitStack()
-        self._epoch = 0
+        self._epoch = -1
 
     def reading(self) -> Progress:
         return self._reading.enter_context(progress_bar(self._quiet))
@@ -182,12 +185,20 @@ class LearnDisplay:
 def _classes(folders: list[str]) -> dict[str, str | Path]:
     """The class of each folder: its own name, or the one before the equals sign."""
     classes: dict[str, Any] = {}
+    named_by_folder: dict[str, str] = {}
     for given in folders:
         name, equals, path = given.partition("=")
         if not equals or Path(given).exists():
             name, path = Path(given).name, given  # of a link its own name, not its target's
             if name in ("", ".."):
                 name = Path(given).resolve().name
+            other = named_by_folder.setdefault(name, given)
+            if other is not given:
+                raise SparclError(
+                    f"{other} and {given} have the same name. If both hold pictures of one class, say so: "
+                    f"{quoted(f'{name}={other}')} {quoted(f'{name}={given}')}; otherwise give one of them a name "
+                    "of its own: NAME=FOLDER."
+                )
         if not path or not Path(path).is_dir():
             raise SparclError(f"{path or given} is not a folder. Give a folder of pictures for each class.")
         classes.setdefault(name, []).append(path)

@@ -11,6 +11,7 @@ shop/learning/       a learn that has begun and is not finished (pending.py)
 """
 
 import contextlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from sparcl.data.source import Progress
 from sparcl.device import held_out
 from sparcl.device import settings as learner_settings
 from sparcl.device.base import Base
+from sparcl.device.cautions import cautions
 from sparcl.device.gather import Gathered, Pictures, decode_files, listed_files, prepare_array
 from sparcl.device.model import MOST_CLASSES, check_learner, open_predictor
 from sparcl.device.pending import Order, PendingDirectory
@@ -39,22 +41,28 @@ from sparcl.learning.settings import merge
 from sparcl.wording import counted, quoted
 
 LONGEST_NAME = 100
+MAX_MINUTES = 1_000_000
+MAX_EPOCHS = 100_000
 
 
 class Silent:
-    """Watches a learn, and says nothing."""
+    """Watches a learning session without showing it; what must be said becomes a Python warning."""
 
-    def noted(self, text: str) -> None: ...
+    def noted(self, text: str) -> None:
+        warnings.warn(text, stacklevel=2)
+
     def started(self, total_steps: int, done_steps: int) -> None: ...
     def stepped(self, epoch: int, epochs: int, step: int, total_steps: int, loss: float) -> None: ...
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What a learn did: its entry in the history, and the pictures that could not be read."""
+    """What a learning session did: its entry in the history, the pictures that could not be read, and what went badly
+    (`cautions.py`)."""
 
     entry: dict[str, Any]
     skipped: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
 
 
 class Learner:
@@ -114,10 +122,12 @@ class Learner:
         Raises Stopped if `request_stop` was called: then `resume` goes on, if there was something to go on with.
         """
         clock = TimePlan(np.inf)
-        if minutes is not None and not 0 < minutes < 1e6:
-            raise SparclError(f"{minutes} minutes is no time to learn in. Give a number above 0.")
-        if epochs is not None and not 1 <= epochs <= 100_000:
-            raise SparclError(f"{epochs} epochs is impossible. Give a number from 1.")
+        if minutes is not None and not 0 < minutes < MAX_MINUTES:
+            raise SparclError(
+                f"{minutes:g} minutes is no time to learn in. Give a number above 0 and below {MAX_MINUTES:,}."
+            )
+        if epochs is not None and not 1 <= epochs <= MAX_EPOCHS:
+            raise SparclError(f"{epochs} epochs is impossible. Give a number from 1 to {MAX_EPOCHS:,}.")
         with locked(self.directory):
             self._finish_cleaning()
             if self.pending.exists():
@@ -171,7 +181,12 @@ class Learner:
 
         try:
             skipped = self.pending.order().skipped
-            return Learned(learn_pending(self.settings, self.states, self.pending, listener, clock, begun), skipped)
+            entry = learn_pending(self.settings, self.states, self.pending, listener, clock, begun)
+            found = tuple(cautions(entry, self.settings.training.epochs, self.directory))
+            if isinstance(listener, Silent):
+                for caution in found:
+                    listener.noted(caution)
+            return Learned(entry, skipped, found)
         except Stopped:
             assert self._session is not None
             self._session.checkpoint()
@@ -229,29 +244,45 @@ class Learner:
             if not (labels == names.index(name)).any():
                 reason = f" The first problem: {gathered.skipped[0]}" if gathered.skipped else ""
                 raise SparclError(f"There is no readable picture of {name!r}.{reason}")
-        images = self.pending.map_images(len(labels), size)
-        digests = held_out.digests(images)
-        for one, other, count in held_out.in_two_classes(digests, labels):
-            note(f"{counted(count, 'picture')} given as {names[one]!r} and as {names[other]!r}: only one can be right.")
-        held = self._hold_out(base, digests, labels)
-        if (~held).sum() < 2:
-            raise SparclError(
-                "One picture is too little to learn from: give at least 2, better 20 or more of each class."
-            )
+        held = self._hold_out(base, names, gathered, labels, note)
         skipped = tuple(gathered.skipped)
         order = Order(base.number, names, len(new), size, len(labels), checksum, skipped, minutes, epochs)
         self.pending.write(order, labels, held)
 
-    def _hold_out(self, base: Base, digests: Any, labels: Any) -> Any:
-        held = np.zeros(len(labels), bool)
+    def _hold_out(
+        self, base: Base, names: tuple[str, ...], gathered: Gathered, labels: Any, note: Callable[[str], None]
+    ) -> Any:
+        """Which pictures are not trained on. What is odd about them is said."""
+        digests = np.array(gathered.digests, np.uint64)
+        if gathered.copies:
+            copies = ", ".join(f"{names[label]} {count:,}" for label, count in gathered.copies.items())
+            note(f"Copies of the same picture are left out: {copies}.")
+        for one, other, count in held_out.in_two_classes(digests, labels):
+            note(f"{counted(count, 'picture')} given as {names[one]!r} and as {names[other]!r}: only one can be right.")
+        known, known_labels = base.held_out
+        known_digests, rehearsed, rehearsed_labels = held_out.digests(known), *base.rehearsed
+        for given, was, count in held_out.known_elsewhere(
+            digests,
+            labels,
+            np.concatenate([known_digests, held_out.digests(rehearsed)]),
+            np.concatenate([known_labels, rehearsed_labels]),
+        ):
+            note(
+                f"{counted(count, 'picture')} given as {names[given]!r}, and known as {names[was]!r} already: "
+                "only one can be right."
+            )
         pictures = self.settings.pictures
-        known, known_labels = (
-            base.held_out if base.number else (np.zeros((0, 3, 1, 1), np.uint8), np.zeros(0, np.int64))
-        )
+        held = held_out.select(digests, labels, pictures.held_out, pictures.held_out_most, known_digests, known_labels)
         for label in np.unique(labels):
-            of_class = np.flatnonzero(labels == label)
-            already = held_out.digests(known[known_labels == label])
-            held[of_class] = held_out.choose(digests[of_class], pictures.held_out, pictures.held_out_most, already)
+            if held[labels == label].all() and label >= len(base.classes):
+                raise SparclError(
+                    f"All pictures of {names[label]!r} are held out to judge by, and never trained on: give others."
+                )
+        if (~held).sum() < held_out.LEAST_TO_LEARN:
+            raise SparclError(
+                f"{counted(int((~held).sum()), 'picture')} cannot be learned from: give at least "
+                f"{held_out.LEAST_TO_LEARN}, better 20 or more of each class."
+            )
         return held
 
     # Looking

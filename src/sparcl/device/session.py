@@ -202,12 +202,15 @@ class Session(Loop):
         self, held: NDArray[np.uint8], labels: NDArray[np.int64], after: Judgement
     ) -> tuple[Tensors, State]:
         order, task = self.pending.order, self.task
+        buffer = self._buffer()
+        kept = buffer.labels[: len(buffer)]
         entry = {
             "number": self.base.number + 1,
             "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "pictures": {
                 order.classes[label]: int((task.train.labels == label).sum()) for label in np.unique(task.train.labels)
             },
+            "kept": {order.classes[label]: int((kept == label).sum()) for label in np.unique(task.train.labels)},
             "new": list(order.classes[len(order.classes) - order.new :]),
             "skipped": len(order.skipped),
             "epochs": self.epochs,

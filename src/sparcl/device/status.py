@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparcl.device.base import Base
+from sparcl.device.cautions import forgotten
+from sparcl.device.held_out import digests
 from sparcl.errors import SparclError
 from sparcl.files import is_locked
 from sparcl.sparsity.layers import sparse_layers
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 def describe(learner: "Learner") -> dict[str, Any]:
     states, settings = learner.states, learner.settings
     base = Base(states, states.newest())
-    labels = base.tensors.get("method.buffer.labels", np.zeros(0, np.int64))
-    held_labels = base.held_out[1] if base.number else np.zeros(0, np.int64)
+    rehearsed, labels = base.rehearsed
+    _, held_labels = base.held_out
     network = _network(learner, base)
     pending = _is_pending(learner, base)
     going_on = is_locked(learner.directory)
@@ -38,12 +40,14 @@ def describe(learner: "Learner") -> dict[str, Any]:
         "method": settings.training.method.name,
         "buffer": {
             "kept": len(labels),
+            "pictures": len(np.unique(digests(rehearsed))),
             "capacity": settings.capacity(network["outputs"]),
             "bytes": len(labels) * settings.sample_bytes(network["outputs"]),
         },
         "state_bytes": states.path(base.number).stat().st_size if base.number else 0,
         "directory_bytes": _size(learner.directory),
         "history": base.history,
+        "caution": forgotten(base.history[-1], settings.training.epochs, learner.directory) if base.history else None,
     }
 
 
