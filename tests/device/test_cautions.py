@@ -86,7 +86,7 @@ def test_a_session_that_harms_says_which_classes_and_offers_to_undo_it(tmp_path,
         learned = learner.learn({"6": digits / "train" / "6"}, epochs=1)
     assert learned.cautions[0] in last
     learner.undo()
-    assert "WARNING" not in sparcl("learn", learner.directory, digits / "train" / "6").stderr
+    assert "WARNING" not in sparcl("learn", learner.directory, digits / "train" / "6", "--epochs", "48").stderr
 
 
 def test_the_reason_is_given_where_it_is_known(tmp_path):

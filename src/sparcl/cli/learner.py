@@ -85,13 +85,15 @@ def learn(
     folders: Annotated[list[str] | None, typer.Argument(metavar="[NAME=]FOLDER...", help="A folder a class.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Be done within so many minutes.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the pictures, if not as set by `new`.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a learn that was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a learning session that was interrupted.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     learner = Learner.open(directory)
     if resume and (folders or minutes or epochs):
-        raise SparclError("--resume goes on with a learn as it was started: give no folders, --minutes or --epochs.")
+        raise SparclError(
+            "--resume continues a learning session as it was started: give no folders, --minutes or --epochs."
+        )
     if not resume and not folders:
         raise SparclError(
             f"Say what to learn, for example: sparcl learn {quoted(directory)} photos/apples photos/pears"
@@ -132,7 +134,7 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
 
 
 def undo(directory: DirectoryArgument) -> None:
-    """Go back to before the last learn; an interrupted learn is dropped.
+    """Drop an interrupted learning session; if there is none, go back to before the last finished one.
 
     Example: sparcl undo shop
     """
@@ -208,8 +210,8 @@ def _classes(folders: list[str]) -> dict[str, str | Path]:
 def _stopped(learner: Learner, directory: Path) -> str:
     if learner.pending.exists():
         return (
-            f"Stopped; nothing is lost. Until it goes on, {directory} is as it was before. "
-            f"Go on with: sparcl learn {quoted(directory)} --resume"
+            f"Stopped; nothing is lost. Until it is continued, {directory} is as it was before. "
+            f"Continue with: sparcl learn {quoted(directory)} --resume"
         )
     return f"Stopped before learning began: {directory} is as it was before."
 

@@ -36,10 +36,16 @@ def show_status(found: dict[str, Any]) -> None:
     else:
         console.print(f"Nothing is learned yet. Begin with: sparcl learn {directory} FOLDER FOLDER")
     if found["learning"]:
-        console.print("A learn is going on; what it learns is not in these numbers yet.")
-    if found["interrupted"]:
+        console.print("A learning session is running; what it learns is not in these numbers yet.")
+    elif found["resumable"]:
         console.print(
-            f"A learn was interrupted. Go on: sparcl learn {directory} --resume; drop it: sparcl undo {directory}"
+            "A learning session was interrupted. "
+            f"Continue it: sparcl learn {directory} --resume; drop it: sparcl undo {directory}"
+        )
+    elif found["interrupted"]:
+        console.print(
+            "A learning session was interrupted while its pictures were being read: nothing of it is learned. "
+            f"Give its folders again, or drop it: sparcl undo {directory}"
         )
 
 
@@ -54,7 +60,7 @@ def _show_classes(found: dict[str, Any], last: Judgement) -> None:
 
 def _show_history(found: dict[str, Any]) -> None:
     table = Table(
-        "learn", "when (UTC)", "pictures", "epochs", "seconds", "known before", "after", box=None, pad_edge=False
+        "session", "when (UTC)", "pictures", "epochs", "seconds", "known before", "after", box=None, pad_edge=False
     )
     for entry in found["history"]:
         pictures = ", ".join(f"{name} {count}" for name, count in entry["pictures"].items())

@@ -5,15 +5,15 @@ They are made once, by `sparcl new`, completely resolved, and stored as settings
 
 import math
 import re
-from pathlib import Path
 from typing import Annotated, Any
 
 from sparcl.checked import Bounds, Checked, plain, rules_of, setting
 from sparcl.device.model import LARGEST_SCALE
 from sparcl.errors import SparclError
-from sparcl.files import read_json, write_json
+from sparcl.files import Directory, as_json, from_json
 from sparcl.learning.settings import Settings, Values, merge, resolve, validated
 from sparcl.methods import METHODS, Rehearsal
+from sparcl.seals import sealed
 
 FILE = "settings.json"
 MOST_SAMPLES = 10_000_000  # of a buffer, as in the settings of a run
@@ -99,16 +99,21 @@ def buffer_budget(text: str) -> Values:
     return {"buffer_mb": float(found[1])} if found[2] else {"training": {"buffer_size": int(found[1])}}
 
 
-def store(directory: Path, settings: LearnerSettings) -> None:
-    write_json(directory / FILE, plain(settings))
+def store(directory: Directory, settings: LearnerSettings) -> None:
+    directory.write_bytes(FILE, as_json(sealed(plain(settings))))
 
 
-def load(directory: Path) -> LearnerSettings:
-    stored: dict[str, Any] = read_json(directory / FILE)
+def load(directory: Directory) -> LearnerSettings:
+    path = directory.path / FILE
+    try:
+        content = directory.read_bytes(FILE)
+    except OSError as error:
+        raise SparclError(f"{path} could not be read: {error.strerror or error}.") from error
+    stored: dict[str, Any] = from_json(content, path)
     try:
         return make(stored)
     except SparclError as error:
-        raise SparclError(f"{directory / FILE} is damaged: {error}") from error
+        raise SparclError(f"{path} is damaged: {error}") from error
 
 
 def _checked(settings: LearnerSettings) -> LearnerSettings:

@@ -1,6 +1,6 @@
 """The states of a learner on disk, one file each: whatever happens, the newest one is a whole one.
 
-    states/0000000003.safetensors    after the third learn: network, buffer, held-out pictures, history, everything
+    states/0000000003.safetensors    after the third learning session: network, buffer, held-out pictures, history
 
 A state is written under a temporary name, synced and renamed: the rename is the moment at which something is learned.
 The newest number counts. Every array and the JSON beside them carry a checksum, so that a file which a worn-out memory
@@ -13,61 +13,71 @@ from pathlib import Path
 
 from sparcl import tensor_files
 from sparcl.errors import SparclError
-from sparcl.files import Directory, atomic_writer, sync, write_error
+from sparcl.files import Directory, atomic_writer
 from sparcl.learning import checkpoints
+from sparcl.learning.checkpoints import reason_of
 from sparcl.tensor_files import UNREADABLE, SealedTensors, State, Tensors
 from sparcl.wording import quoted
 
+DIRECTORY = "states"
+
 
 class States:
-    def __init__(self, directory: Path) -> None:
+    """`directory` is the one that holds the states, and stays the same one whatever it is called by now."""
+
+    def __init__(self, directory: Directory) -> None:
         self.directory = directory
 
     def numbers(self) -> list[int]:
         """Those that are there, the newest first."""
-        if not self.directory.is_dir():
-            return []
-        with Directory.open(self.directory) as directory:
-            return list(checkpoints.numbers(directory))
+        return list(checkpoints.numbers(self.directory))
 
     def newest(self) -> int:
         """0: nothing has been learned yet."""
         return next(iter(self.numbers()), 0)
 
     def path(self, number: int) -> Path:
-        return self.directory / checkpoints.name_of(number)
+        """What to call it."""
+        return self.directory.path / checkpoints.name_of(number)
+
+    def size(self, number: int) -> int:
+        """In bytes. Raises FileNotFoundError if it is gone."""
+        with self.directory.open_file(checkpoints.name_of(number)) as file:
+            return file.seek(0, 2)
 
     def commit(self, number: int, tensors: Tensors, state: State, kept: int) -> None:
-        """Write a new state; older ones than the last `kept` and what a power cut left half-written go."""
-        with Directory.open(self.directory) as directory:
-            checkpoints.save(directory, number, tensors, state, kept)
-            directory.remove_leftovers()
+        """Write a new state; older ones than the last `kept` go."""
+        checkpoints.save(self.directory, number, tensors, state, kept)
 
     def remove_newest(self) -> None:
         """The one before becomes the newest."""
-        path = self.path(self.newest())
+        name = checkpoints.name_of(self.newest())
         try:
-            path.unlink()
-            sync(self.directory)
+            self.directory.remove(name)
+            self.directory.sync()
         except OSError as error:
-            raise write_error(path, error) from error
+            raise self.directory.write_error(name, error) from error
 
     @contextlib.contextmanager
     def open(self, number: int) -> Iterator[SealedTensors]:
-        path = self.path(number)
+        """Raises FileNotFoundError if it is gone, SparclError if it is damaged."""
         try:
-            file = open(path, "rb")  # noqa: SIM115 (closed below)
+            file = self.directory.open_file(checkpoints.name_of(number))
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise SparclError(f"{path} could not be read: {error.strerror or error}.") from error
+            raise SparclError(f"{self.path(number)} could not be read: {error.strerror or error}.") from error
         try:
             with file, tensor_files.opened(file) as sealed:
                 yield sealed
-        except FileNotFoundError:
-            raise
         except UNREADABLE as error:
-            raise damaged(path, error) from error
+            raise self._damaged(number, error) from error
+
+    def _damaged(self, number: int, error: Exception) -> SparclError:
+        advice = f"`sparcl undo {quoted(self.directory.path.parent)}` goes back to the state before it."
+        if number > 1 and number - 1 not in self.numbers():
+            advice = "No older state is kept: make a new learner."
+        return SparclError(f"{self.path(number)} is damaged ({reason_of(error)}). {advice}")
 
 
 def write_sealed(path: Path, tensors: Tensors, state: State) -> None:
@@ -79,12 +89,3 @@ def read_sealed(path: Path) -> tuple[Tensors, State]:
     """Everything in a file. Raises what UNREADABLE lists if anything in it has changed."""
     with open(path, "rb") as file:
         return tensor_files.read(file)
-
-
-def damaged(path: Path, error: Exception) -> SparclError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    before = int(path.stem) - 1
-    advice = f"`sparcl undo {quoted(path.parent.parent)}` goes back to the state before it."
-    if before and not (path.parent / checkpoints.name_of(before)).exists():
-        advice = "No older state is kept: the learner must be made anew."
-    return SparclError(f"{path} is damaged ({reason}). {advice}")
