@@ -137,7 +137,7 @@ def test_undo_goes_back_and_learning_again_gives_the_same(tmp_path, photos):
     for wanted in (states[3], states[2]):
         learner.undo()
         assert state(learner) == wanted
-    with pytest.raises(SparclError, match="can undo 2 learns"):
+    with pytest.raises(SparclError, match="can undo 2 learning sessions"):
         learner.undo()
     learner.learn(photos.of("2"))
     assert state(learner) == states[3]
@@ -227,8 +227,8 @@ def test_ctrl_c_keeps_the_work_and_predicting_works_meanwhile(tmp_path, photos):
     assert state(learner) == before
     with pytest.raises(SparclError, match=r"--resume.*sparcl undo"):
         learner.learn(photos.of("3"))
-    assert "A learn was interrupted" in sparcl("status", shop).stdout
-    assert "Dropped the learn" in learner.undo()
+    assert "A learning session was interrupted" in sparcl("status", shop).stdout
+    assert "Dropped the learning session" in learner.undo()
     assert state(learner) == before and not (shop / "learning").exists()
 
 
