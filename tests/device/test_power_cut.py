@@ -93,3 +93,10 @@ def test_killed_at_random_moments_and_resumed():
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT)
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.startswith("8 cuts")
+
+
+def test_killed_between_changes_of_files_nothing_stays_and_undo_does_what_it_says():
+    command = [sys.executable, "-m", "benchmarks.kill_points", "--every", "23"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert finished.stdout.count("killed before") == 5
