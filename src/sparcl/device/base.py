@@ -23,6 +23,7 @@ class HistoryEntry(Checked, ignores_unknown=True):
     when: str
     pictures: dict[str, int]
     epochs: int
+    steps: int
     seconds: float
     before: Judgement | None
     after: Judgement
