@@ -27,7 +27,7 @@ def tensors_of(learner):
 
 
 def test_classes_come_one_after_another_and_the_old_ones_stay(tmp_path, digits):
-    """The default settings, but for size: after three learns, one of them of a single class, all are known."""
+    """The default settings, but for size: after three sessions, one of them of a single class, all are known."""
     learner = package.Learner.create(
         tmp_path / "shop", 8, model="convnet", width=8, epochs=12, batch_size=16, threads=1, pictures={"flip": False}
     )

@@ -1,4 +1,4 @@
-"""Whatever happens during a learn: the directory opens, with what was known before or with what was learned."""
+"""Whatever happens during a learning session: the directory opens, with what was known before or with what was learned."""
 
 import shutil
 import subprocess
@@ -47,7 +47,7 @@ def test_a_power_cut_before_any_file_operation_leaves_the_state_before_or_after(
     disk.close()
     monkeypatch.undo()
     assert disk.operations > 50
-    # Also with only what was synced a cut in the middle leaves something to go on from.
+    # Also with only what was synced a cut in the middle leaves something to continue from.
     assert any("learning/task.safetensors" in image and "learning/checkpoints/" in str(image) for image in synced)
     assert state(Learner.open(directory)) == after
     different = [image for place, image in enumerate(images) if image not in images[:place]]

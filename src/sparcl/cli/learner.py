@@ -30,7 +30,7 @@ MOST_SKIPPED = 10  # lines
 NEW_HELP = """Make an empty learner: a directory that learns classes from folders of pictures.
 
 \b
-sparcl new shop                                  # pictures of 64x64, 9 of 10 weights absent, 500 samples kept
+sparcl new shop                                  # pictures of 64x64, 90% of the weights pruned, 500 samples kept
 sparcl new shop --image-size 32 --buffer 5MB     # smaller: for a small board
 sparcl new shop --width 20 --sparsity 0.95       # a narrower and sparser network
 sparcl new shop --classes 10                     # room for ten classes from the start (it grows in any case)
@@ -52,10 +52,10 @@ sparcl learn shop --resume                       # after Ctrl-C or a power cut
 
 def new(
     directory: DirectoryArgument,
-    image_size: Annotated[int, typer.Option(help="Pictures become squares of so many pixels a side.")] = 64,
+    image_size: Annotated[int, typer.Option(help="Pictures become squares with sides of this many pixels.")] = 64,
     model: Annotated[str, typer.Option(help="The network: resnet18 or convnet.")] = "resnet18",
     width: Annotated[int, typer.Option(help="Channels of its first layer.")] = 32,
-    sparsity: Annotated[float, typer.Option(help="Share of the weights that are not there; 0: dense.")] = 0.9,
+    sparsity: Annotated[float, typer.Option(help="Share of the weights that are pruned; 0: dense.")] = 0.9,
     buffer: Annotated[
         str, typer.Option(help="What may be kept for rehearsal: samples (500) or memory (20MB).")
     ] = "500",
@@ -82,8 +82,10 @@ def new(
 
 def learn(
     directory: DirectoryArgument,
-    folders: Annotated[list[str] | None, typer.Argument(metavar="[NAME=]FOLDER...", help="A folder a class.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Be done within so many minutes.")] = None,
+    folders: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=]FOLDER...", help="One folder for each class.")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Be done within this many minutes.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the pictures, if not as set by `new`.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a learning session that was interrupted.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,

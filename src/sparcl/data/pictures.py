@@ -24,7 +24,7 @@ FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 """Only common formats: each further decoder is one more that a hostile file could attack."""
 BLOCK_IMAGES = 512
 BLOCK_PIXELS = 16 << 20
-"""So many pictures, and of so many pixels, are decoded before the first is handed on."""
+"""At most this many pictures, and this many pixels, are decoded before the first is handed on."""
 JOB_IMAGES = 32
 """How many pictures a thread takes at a time; handing over small ones singly costs more than decoding them."""
 MOST_THREADS = 4

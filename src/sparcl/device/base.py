@@ -1,4 +1,4 @@
-"""The state that a learn begins from, whole and checked."""
+"""The state that a learning session begins from, whole and checked."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ Pictures = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 class HistoryEntry(Checked, ignores_unknown=True):
-    """What `sparcl status` shows of a learn."""
+    """What `sparcl status` shows of a learning session."""
 
     number: int
     when: str

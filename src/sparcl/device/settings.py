@@ -27,14 +27,14 @@ class PictureSettings(Checked):
     size: int = setting(default=64, ge=8, le=1024, meaning="side of the squares that pictures are resized to")
     flip: bool = setting(default=True, meaning="mirror training pictures at random")
     padding: int | None = setting(
-        default=None, ge=0, le=64, meaning="shift them by up to so many pixels; default: size/8"
+        default=None, ge=0, le=64, meaning="shift them by up to this many pixels; default: size/8"
     )
     mean: tuple[Mean, Mean, Mean] | None = setting(
         default=None, meaning="of the channels, 0 to 1; default: of the first pictures learned"
     )
     std: tuple[Spread, Spread, Spread] | None = setting(default=None, meaning="the same for the standard deviation")
     held_out: float = setting(default=0.1, ge=0, le=0.5, meaning="share that is never trained on, to judge by")
-    held_out_most: int = setting(default=50, ge=1, meaning="but no more than so many of each class")
+    held_out_most: int = setting(default=50, ge=1, meaning="but no more than this many of each class")
 
 
 class LearnerSettings(Checked):
@@ -47,7 +47,7 @@ class LearnerSettings(Checked):
         default=None, gt=0, meaning="limit of the buffer in MB (10^6 bytes) instead of samples"
     )
     undo_steps: int = setting(
-        default=1, ge=1, le=100, meaning="how many learns can be undone; each keeps a whole state"
+        default=1, ge=1, le=100, meaning="how many learning sessions can be undone; each keeps a whole state"
     )
 
     def sample_bytes(self, outputs: int) -> int:
@@ -56,7 +56,7 @@ class LearnerSettings(Checked):
         return 3 * self.pictures.size**2 + 16 + (4 * outputs if keeps_logits else 0)
 
     def capacity(self, outputs: int) -> int:
-        """Samples that the buffer may hold when the network has so many outputs."""
+        """Samples that the buffer may hold when the network has this many outputs."""
         if self.buffer_mb is None:
             return self.training.buffer_size
         return max(2, min(int(self.buffer_mb * 1e6) // self.sample_bytes(outputs), MOST_SAMPLES))
