@@ -128,7 +128,7 @@ def write_damaged(path: Path, tensors: dict[str, Any], state: dict[str, Any], ch
     """An array or a text that is another one than before, sealed as if it were right."""
     from sparcl.device.states import write_sealed
 
-    tensors, state = dict(tensors), copy.deepcopy({key: state[key] for key in state if key != "checksums"})
+    tensors, state = dict(tensors), copy.deepcopy(state)
     for _ in range(chance.randint(1, 3)):
         if chance.random() < 0.5:
             name = chance.choice(sorted(tensors))

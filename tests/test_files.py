@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sparcl.errors import SparclError
-from sparcl.files import atomic_writer, is_locked, locked, write_text
+from sparcl.files import Directory, atomic_writer, is_locked, locked, write_text
 from sparcl.learning.run_directory import MetricsLog
 
 
@@ -48,6 +48,6 @@ def test_a_full_disk_is_named_as_such(tmp_path):
         write_text(path, "content")
     assert not list(tmp_path.iterdir())
     (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
-    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log = MetricsLog(Directory.open(tmp_path))
     with pytest.raises(SparclError, match="The disk is full"):
         log.write("event", value=1)

@@ -6,7 +6,21 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sparcl"
-FREE = {"checked", "errors", "files", "generators", "hints", "options", "wording", "_engine", ""}  # used by everyone
+FREE = {  # used by everyone
+    *(
+        "checked",
+        "errors",
+        "files",
+        "generators",
+        "hints",
+        "options",
+        "seals",
+        "tensor_files",
+        "wording",
+        "_engine",
+        "",
+    ),
+}
 ALLOWED = {
     "data": set(),
     "metrics": set(),

@@ -26,7 +26,12 @@ struct Container {
 // Throws ModelError unless every byte of the file is accounted for. The tensors refer to `file`.
 Container open_container(std::string_view file);
 
-// The whole content of a file; throws ModelError if it cannot be read or is larger than any model can be.
+// Takes the tensor `checksum` out of the container: the last four bytes of the file are the CRC-32 of all before them.
+// Throws ModelError if it is missing or wrong.
+void check_seal(Container& container, std::string_view file);
+
+// The whole content of a file. Its header is read first: whatever is no model, or is longer or shorter than its header
+// says, is refused (ModelError) before memory is taken for it.
 std::string read_file(const std::string& path);
 
 }  // namespace sparcl

@@ -11,7 +11,7 @@
 namespace sparcl {
 namespace {
 
-constexpr int64_t version = 1;
+constexpr double version = 2, version_without_checksum = 1;
 constexpr size_t most_nodes = 4096;
 constexpr int64_t most_channels = 1 << 16;
 constexpr int64_t largest_side = 1 << 14;
@@ -173,11 +173,13 @@ std::vector<float> channel_numbers(const Json& json, const char* what, int chann
 }  // namespace
 
 ModelSpec read_model(std::string_view file) {
-  const Container container = open_container(file);
+  Container container = open_container(file);
   const Json description = Json::parse(container.description);
   expect(description.at("format").string("the format") == "sparcl-model", "it is not a model");
-  expect(description.at("version").number("the version") == version,
-         "it was written by another version of SparCL; export the model anew");
+  const double written = description.at("version").number("the version");
+  expect(written == version || written == version_without_checksum,
+         "it was written by another version of SparCL; export the model again");
+  if (written == version) check_seal(container, file);
   ModelSpec spec;
   spec.precision = description.at("precision").string("the precision");
   check_name(spec.precision, "its precision");

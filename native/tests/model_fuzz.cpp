@@ -1,7 +1,8 @@
 // Damages a model file in many ways and loads what comes out:  model_fuzz MODEL.sparcl [COUNT [SEED]]
 //
-// Each damaged file must be refused in one line, or predict. Built with sanitizers, so that a wrong memory access ends
-// the program; a file that takes too long ends it, too.
+// Every second one is damaged as a disk does it: it must be refused in one line. The others get a right checksum again,
+// as from somebody with intentions: they must be refused in one line, or predict. Built with sanitizers, so that a
+// wrong memory access ends the program; a file that takes too long ends it, too.
 #include <sys/time.h>
 
 #include <cstdint>
@@ -12,9 +13,11 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "../include/sparcl.h"
+#include "../inference/crc32.h"
 
 namespace {
 
@@ -127,6 +130,12 @@ void damage(std::string& file) {
   }
 }
 
+void seal(std::string& file) {
+  if (file.size() < 4) return;
+  const uint32_t checksum = sparcl::crc32(std::string_view(file).substr(0, file.size() - 4));
+  for (int i = 0; i < 4; ++i) file[file.size() - 4 + i] = static_cast<char>(checksum >> 8 * i);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -141,6 +150,7 @@ int main(int count, char** arguments) {
     if (i >= 0)
       for (size_t n = 1 + below(2); n > 0 && file.size() > 16 && header_length(file) + 9 < file.size(); --n)
         damage(file);
+    if (i % 2 != 0) seal(file);
     const itimerval limit{{0, 0}, {seconds_for_a_file, 0}};
     setitimer(ITIMER_PROF, &limit, nullptr);  // ends the program after so much time of the processor
     char error[SPARCL_ERROR_SIZE] = "";
@@ -154,6 +164,10 @@ int main(int count, char** arguments) {
       continue;
     }
     ++loaded;
+    if (i % 2 == 0 && file != model) {
+      std::printf("model_fuzz: file %d was damaged and is read all the same\n", i);
+      return 1;
+    }
     sparcl_set_threads(found, 2, nullptr);
     const size_t images = 1 + below(2) * 17;
     std::vector<unsigned char> pixels(images * sparcl_image_size(found), 77);

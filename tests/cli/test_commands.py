@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from sparcl.files import read_json
+
 QUICK = ["--set", "data.tasks=2", "--set", "epochs=1", "--set", "width=4", "--quiet"]
 
 
@@ -103,7 +105,7 @@ def test_compare_merges_seeds_and_writes_into_a_document(finished_run, tmp_path)
     elsewhere = shutil.copytree(
         other, tmp_path / "elsewhere"
     )  # the same settings, with other pictures, are no other seed
-    stored = json.loads((elsewhere / "settings.json").read_text())
+    stored = read_json(elsewhere / "settings.json")
     stored["seed"], stored["data"]["root"] = 6, str(tmp_path)
     (elsewhere / "settings.json").write_text(json.dumps(stored))
     apart = json.loads(sparcl("compare", other, elsewhere, "--json").stdout)
@@ -322,7 +324,7 @@ def test_a_tilde_is_the_home_directory(tmp_path):
 
 def damaged_copy(run, target, file, change):
     shutil.copytree(run, target)
-    content = json.loads((target / file).read_text())
+    content = read_json(target / file)  # without its seal: as version 0.1.0 wrote it
     change(content)
     (target / file).write_text(json.dumps(content))
     return target

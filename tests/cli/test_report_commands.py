@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sparcl.files import read_json
+
 COMMAND = [sys.executable, "-m", "sparcl.cli.main"]
 
 
@@ -66,7 +68,7 @@ def test_seconds_of_different_machines_or_threads_are_not_averaged(run, tmp_path
     def mean_seconds(name, settings, environment):
         other = shutil.copytree(run, tmp_path / name)
         for file, changes in (("settings.json", {"seed": 1, **settings}), ("environment.json", environment)):
-            (other / file).write_text(json.dumps(json.loads((other / file).read_text()) | changes))
+            (other / file).write_text(json.dumps(read_json(other / file) | changes))
         (row,) = json.loads(sparcl("compare", run, other, "--json").stdout)
         return row["measures"]["seconds"]["mean"]
 

@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -217,13 +218,22 @@ class Edited:
     def bytes(self) -> bytes:
         self.header["__metadata__"]["sparcl"] = json.dumps(self.model)
         header = json.dumps(self.header).encode()
-        return struct.pack("<Q", len(header)) + header + bytes(self.data)
+        return resealed(struct.pack("<Q", len(header)) + header + bytes(self.data))
 
     def node(self, op):
         return next(node for node in self.model["graph"] if node["op"] == op)
 
     def tensor(self, ending):
         return next(self.header[name] for name in self.header if name.endswith(ending))
+
+
+def resealed(content: bytes) -> bytes:
+    """With the right checksum: somebody changed it on purpose."""
+    return content[:-4] + zlib.crc32(content[:-4]).to_bytes(4, "little")
+
+
+def replaced(file, *change):
+    return resealed(file.bytes().replace(*change))
 
 
 def change(edit):
@@ -233,12 +243,19 @@ def change(edit):
 HOSTILE = {
     "empty": (lambda f: b"", "too short"),
     "no header": (lambda f: b"\xff" * 64, "not a model file"),
-    "cut off": (lambda f: f.bytes()[:-1], "tensor|place"),
+    "cut off": (lambda f: f.bytes()[:-1], "cut off"),
     "longer": (lambda f: f.bytes() + b"x", "longer than its tensors"),
     "deep": (lambda f: struct.pack("<Q", 99999) + b"[" * 99999, "nested too deeply"),
-    "not utf-8": (lambda f: f.bytes().replace(b"class 1", b"class \xc3"), "not UTF-8"),
-    "half a character": (lambda f: f.bytes().replace(b"class 1", b"\\\\ud800"), "half a character"),
-    "another version": (change(lambda f: f.model.update(version=2)), "another version"),
+    "not utf-8": (lambda f: replaced(f, b"class 1", b"class \xc3"), "not UTF-8"),
+    "half a character": (lambda f: replaced(f, b"class 1", b"\\\\ud800"), "half a character"),
+    "another version": (change(lambda f: f.model.update(version=3)), "another version"),
+    "no checksum": (change(lambda f: (f.header.pop("checksum"), f.data.__delitem__(slice(-4, None)))), "no checksum"),
+    "checksum elsewhere": (
+        change(
+            lambda f: f.header.update(checksum=f.header["classifier.bias"], **{"classifier.bias": f.header["checksum"]})
+        ),
+        "no checksum",
+    ),
     "unknown operation": (change(lambda f: f.node("relu").update(op="tanh")), "unknown operation 'tanh'"),
     "class that clears the screen": (change(lambda f: f.model["classes"].__setitem__(0, "\x9b2J")), "control"),
     "class written backwards": (change(lambda f: f.model["classes"].__setitem__(0, "\u202etac")), "control"),
@@ -254,7 +271,7 @@ HOSTILE = {
     "few classes": (change(lambda f: f.model["classes"].pop()), "class names"),
     "std 0": (change(lambda f: f.model["preprocessing"].update(std=[0, 1, 1])), "deviation"),
     "std missing": (change(lambda f: f.model["preprocessing"].pop("std")), "no 'std'"),
-    "key twice": (lambda f: f.bytes().replace(b'"dtype"', b'"shape"', 1), "key stands there twice"),
+    "key twice": (lambda f: replaced(f, b'"dtype"', b'"shape"', 1), "key stands there twice"),
     "unknown type": (change(lambda f: f.tensor(".bias").update(dtype="BF16")), "unknown type"),
     "other type": (change(lambda f: f.tensor(".gaps").update(dtype="I8")), "wrong type"),
     "huge tensor": (change(lambda f: f.tensor(".values").update(shape=[2**31, 2**31, 2**31])), "too large"),
@@ -289,6 +306,58 @@ def test_a_hostile_file_is_refused_in_one_line(kind, exported, tmp_path):
     with pytest.raises(SparclError, match=reason) as caught:
         sparcl.load(path)
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
+
+
+def flips_that_are_read(path, whole, bits):
+    """Which of the flipped bits leave a file that loads; whatever is refused is refused in one line."""
+    found = []
+    for bit in bits:
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        try:
+            sparcl.load(path)
+        except SparclError as error:
+            assert "\n" not in str(error)
+        else:
+            found.append(bit)
+    return found
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    build = GraphBuilder((1, 4, 4))
+    maps = build.relu("relu", build.batch_norm("norm", build.conv("conv", build.input, 3)))
+    graph = build.finish(build.linear("linear", build.global_average_pool("pool", maps), 2))
+    whole = model_bytes(graph, Parameters(graph), names(2), plain(1))
+    assert flips_that_are_read(tmp_path / "m.sparcl", whole, range(8 * len(whole))) == []
+
+
+def test_flipped_bits_of_a_larger_file_are_noticed(exported, tmp_path):
+    """More of them: python -m benchmarks.state_fuzz."""
+    whole = exported.read_bytes()
+    bits = np.random.default_rng(0).integers(0, 8 * len(whole), 300).tolist()
+    assert flips_that_are_read(tmp_path / "m.sparcl", whole, bits) == []
+
+
+def test_a_file_of_version_1_has_no_checksum_and_opens(exported, tmp_path):
+    file = Edited(exported)
+    file.model["version"] = 1
+    file.header.pop("checksum")
+    header = json.dumps({**file.header, "__metadata__": {"sparcl": json.dumps(file.model)}}).encode()
+    path = tmp_path / "old.sparcl"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(file.data[:-4]))
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 3, 8, 8)).astype(np.uint8)
+    assert (sparcl.load(path).predict(pixels) == sparcl.load(exported).predict(pixels)).all()
+
+
+def test_a_huge_file_is_refused_before_it_is_read(exported, tmp_path):
+    """More bytes than memory may have, nearly all of them a hole in the file."""
+    path = tmp_path / "huge.sparcl"
+    for content, reason in ((b"", "not valid JSON"), (exported.read_bytes(), "longer than its tensors")):
+        path.write_bytes(content)
+        os.truncate(path, 3 << 40)
+        with pytest.raises(SparclError, match=reason):
+            sparcl.load(path)
 
 
 def test_a_file_whose_name_is_no_text(exported, tmp_path):

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from sparcl.learning import checkpoints
+from sparcl import tensor_files
 
 WATCHED = ("fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "chmod")
 
@@ -30,7 +30,7 @@ class WatchedDisk:
                     self._remember(path)
         for name in WATCHED:
             monkeypatch.setattr(os, name, self._watched(name, getattr(os, name)))
-        monkeypatch.setattr(checkpoints, "save_file", self._watched("write", checkpoints.save_file))
+        monkeypatch.setattr(tensor_files, "write", self._watched("write", tensor_files.write))
 
     def _watched(self, name, original):
         def operation(target, *arguments, **options):

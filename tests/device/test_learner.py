@@ -27,7 +27,7 @@ def tensors_of(learner):
 
 
 def test_classes_come_one_after_another_and_the_old_ones_stay(tmp_path, digits):
-    """The default settings, but for size: after three learns, one of them of a single class, all are known."""
+    """The default settings, but for size: after three sessions, one of them of a single class, all are known."""
     learner = package.Learner.create(
         tmp_path / "shop", 8, model="convnet", width=8, epochs=12, batch_size=16, threads=1, pictures={"flip": False}
     )
@@ -137,7 +137,7 @@ def test_undo_goes_back_and_learning_again_gives_the_same(tmp_path, photos):
     for wanted in (states[3], states[2]):
         learner.undo()
         assert state(learner) == wanted
-    with pytest.raises(SparclError, match="can undo 2 learns"):
+    with pytest.raises(SparclError, match="can undo 2 learning sessions"):
         learner.undo()
     learner.learn(photos.of("2"))
     assert state(learner) == states[3]
@@ -172,7 +172,7 @@ def test_what_cannot_be_learned_is_refused_in_one_line(tmp_path, photos):
         ({"a": tmp_path / "notes"}, "no readable picture of 'a'. The first problem"),
         ({"a": photos.folder}, "holds folders, not pictures"),
         ({"a\nb": photos.folder / "0"}, "cannot be the name"),
-        ({"a": photos.folder / "0" / "00000.png"}, "One picture is too little"),
+        ({"a": photos.folder / "0" / "00000.png"}, "1 picture cannot be learned from"),
     ):
         with pytest.raises(SparclError, match=message) as caught:
             learner.learn(classes)
@@ -227,8 +227,8 @@ def test_ctrl_c_keeps_the_work_and_predicting_works_meanwhile(tmp_path, photos):
     assert state(learner) == before
     with pytest.raises(SparclError, match=r"--resume.*sparcl undo"):
         learner.learn(photos.of("3"))
-    assert "A learn was interrupted" in sparcl("status", shop).stdout
-    assert "Dropped the learn" in learner.undo()
+    assert "A learning session was interrupted" in sparcl("status", shop).stdout
+    assert "Dropped the learning session" in learner.undo()
     assert state(learner) == before and not (shop / "learning").exists()
 
 

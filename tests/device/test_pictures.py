@@ -1,17 +1,22 @@
 """Pictures as they come: every common kind is read, everything else is skipped with its reason."""
 
+import io
 import shutil
 import struct
 import subprocess
 import sys
+import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from PIL import Image
 from small import Photos, small, sparcl
 
-from sparcl.device.gather import Gathered
+from sparcl.data.pictures import centre_square, decode_picture
+from sparcl.device.gather import decode_files, listed_files, prepare_array
+from sparcl.errors import SparclError
 
 
 def png_of(width: int, height: int) -> bytes:
@@ -54,9 +59,8 @@ def odd(tmp_path):
 
 
 def test_every_common_kind_is_read_and_looks_the_same(odd):
-    gathered = Gathered({0: odd}, 8, lambda: None)
-    images = np.concatenate(list(gathered.blocks()))
-    assert gathered.skipped == [] and len(images) == 13
+    images = list(decode_files(listed_files(odd), 8))
+    assert len(images) == 13
     for place, image in enumerate(images):
         if place != 11:  # the thin one has no halves
             assert image[:, :3].mean() > 190 and image[:, 5:].mean() < 30, place
@@ -102,11 +106,12 @@ def test_what_cannot_be_read_is_skipped_and_named(tmp_path, odd):
     (odd / "q_empty.png").write_bytes(b"")
     (odd / "r_large.png").write_bytes(bytes(65 * 2**20))
     learner = small(tmp_path / "shop")
-    learned = learner.learn({"odd": odd})
+    with pytest.warns(UserWarning, match="Copies"):  # most look the same once they are resized
+        learned = learner.learn({"odd": odd})
     reasons = {line.split("/")[-1].split()[0]: line for line in learned.skipped}
     assert set(reasons) == {"n_cut.jpg", "o_text.txt", "p_bomb.png", "q_empty.png", "r_large.png"}
     assert "too many pixels" in reasons["p_bomb.png"] and "larger than 64 MB" in reasons["r_large.png"]
-    assert learned.entry["skipped"] == 5 and sum(learned.entry["pictures"].values()) >= 10
+    assert learned.entry["skipped"] == 5
     shown = sparcl("predict", learner.directory, odd)
     assert shown.returncode == 1
     assert len(shown.stdout.splitlines()) == 13 and len(shown.stderr.splitlines()) == 5
@@ -134,3 +139,73 @@ def test_predict_loads_only_what_it_needs(tmp_path, photos):
     rooms = {name.split(".")[1] for name in loaded if name.startswith("sparcl.")}
     assert not rooms & {"methods", "sparsity", "report", "bench", "tuning", "metrics"}
     assert not {"sparcl.learning.settings", "sparcl.learning.loop", "sparcl.data.load"} & loaded
+
+
+def refusal(content: bytes) -> str:
+    with pytest.raises(SparclError) as caught:
+        decode_picture(content, "file", centre_square(8))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def saved(picture: Image.Image, kind: str) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, kind)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("shape", [(1, 80_000_000), (80_000_000, 1), (70_000, 1_000)], ids=str)
+def test_a_picture_with_an_endless_side_is_refused_by_its_header(shape):
+    """Decoding one row or column of 80 million pixels took 2.6 GB."""
+    assert "no side may be longer than 65,535" in refusal(png_of(*shape))
+
+
+def test_too_many_pixels_are_refused_without_any_warning(recwarn):
+    """Pillow itself warns of these, and decodes them."""
+    assert "too many pixels" in refusal(png_of(10_000, 10_000))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"import sys\n", "it is none of JPEG, PNG, BMP, GIF, WEBP, TIFF and PPM. Leave it out"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "it is a HEIC photo. Convert it to JPEG"),
+        (b"\0\0\0\x18ftypavif\0\0\0\0mif1avif", "it is an AVIF picture. Convert it"),
+        (b"\0\0\0\x18ftypisom\0\0\0\0isommp42", "it is a video"),
+        (b"", "it is empty"),
+        (b"\xff\xd8\xff\xe0 and nothing more", "begins like JPEG, but is damaged"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_no_readable_picture_is_named_for_what_it_is(content, words):
+    assert words in refusal(content)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_pictures_of_32_bits_are_not_taken_for_black_ones(dtype):
+    pixels = (np.arange(400).reshape(20, 20) / 400).astype(np.float32)
+    pixels = pixels if dtype is np.float32 else (pixels * 2**31).astype(np.int32)
+    assert "32 bits a pixel" in refusal(saved(Image.fromarray(pixels), "TIFF"))
+    with pytest.raises(SparclError, match="32 bits a pixel"):
+        prepare_array(pixels, 8)
+
+
+def test_16_bits_are_read_from_every_format_that_has_them():
+    pixels = np.linspace(0, 65535, 400).reshape(20, 20).astype(np.uint16)
+    ppm = b"P5 20 20 65535\n" + pixels.astype(">u2").tobytes()
+    wanted = decode_picture(saved(Image.fromarray((pixels >> 8).astype(np.uint8)), "PNG"), "", centre_square(8))
+    for content in (saved(Image.fromarray(pixels), "PNG"), saved(Image.fromarray(pixels), "TIFF"), ppm):
+        np.testing.assert_array_equal(decode_picture(content, "", centre_square(8)), wanted)
+
+
+def test_warnings_stay_as_they_were_after_predicting_in_threads(tmp_path, photos):
+    """`warnings.catch_warnings` in two threads at once can leave the filters of one of them behind for good."""
+    learner = small(tmp_path / "shop")
+    learner.learn(photos.of("0", "1"))
+    paths = sorted((photos.folder / "0").iterdir())
+    before = warnings.filters[:]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda path: learner.predict(path)[0].classes, paths * 4))
+    assert answers == 4 * [learner.predict(path)[0].classes for path in paths]
+    assert warnings.filters == before

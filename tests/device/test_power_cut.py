@@ -1,4 +1,4 @@
-"""Whatever happens during a learn: the directory opens, with what was known before or with what was learned."""
+"""Whatever happens during a learning session: the learner opens, as it was before or with what was learned."""
 
 import shutil
 import subprocess
@@ -47,7 +47,7 @@ def test_a_power_cut_before_any_file_operation_leaves_the_state_before_or_after(
     disk.close()
     monkeypatch.undo()
     assert disk.operations > 50
-    # Also with only what was synced a cut in the middle leaves something to go on from.
+    # Also with only what was synced a cut in the middle leaves something to continue from.
     assert any("learning/task.safetensors" in image and "learning/checkpoints/" in str(image) for image in synced)
     assert state(Learner.open(directory)) == after
     different = [image for place, image in enumerate(images) if image not in images[:place]]
@@ -93,3 +93,10 @@ def test_killed_at_random_moments_and_resumed():
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT)
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.startswith("8 cuts")
+
+
+def test_killed_between_changes_of_files_nothing_stays_and_undo_does_what_it_says():
+    command = [sys.executable, "-m", "benchmarks.kill_points", "--every", "23"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert finished.stdout.count("killed before") == 5

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from sparcl.cli.app import app
 from sparcl.data import load_stream
 from sparcl.device.learner import Learner
-from sparcl.learning.checkpoints import load_newest
+from sparcl.learning.run_directory import RunDirectory
 
 
 def in_process(*arguments):
@@ -36,7 +36,7 @@ def test_tasks_one_by_one_give_the_same_bits_as_a_run(tmp_path, digits, monkeypa
     for task in ("01", "23", "45"):
         in_process("learn", tmp_path / "shop", *(digits / "train" / digit for digit in task), "--quiet")
 
-    of_run, _ = load_newest(tmp_path / "run" / "checkpoints")
+    of_run, _ = RunDirectory(tmp_path / "run").load_checkpoint()
     of_learner = state(Learner.open(tmp_path / "shop"))["tensors"]
     compared = [name for name in of_run if name.startswith(("parameters.", "statistics.", "index.", "method."))]
     assert len(compared) == 30

@@ -81,7 +81,7 @@ def test_killed_in_the_middle_it_goes_on(undisturbed, tmp_path):
 
     def in_the_second() -> bool:
         second = cell(tmp_path, "derpp")
-        return second is not None and any(second.checkpoints.glob("*.safetensors"))
+        return second is not None and any(second.path.glob("checkpoints/*.safetensors"))
 
     wait_until(in_the_second, process)
     os.kill(process.pid, signal.SIGKILL)

@@ -10,13 +10,13 @@ import textwrap
 
 import numpy as np
 import pytest
-import safetensors
 from PIL import Image
 from runs import SMALL, Nobody, everything_that_must_be_identical, sparcl
-from safetensors.numpy import save_file
 
+from sparcl import tensor_files
 from sparcl.data import load_stream
 from sparcl.errors import SparclError
+from sparcl.files import read_json
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.trainer import Trainer
 from sparcl.metrics.costs import PHASES
@@ -25,11 +25,10 @@ from sparcl.metrics.costs import PHASES
 DRIVER = textwrap.dedent(
     """
     import os, signal, sys
-    import sparcl.learning.checkpoints as checkpoints
-    from sparcl import files
+    from sparcl import tensor_files
     from sparcl.cli import main
-    from sparcl.learning import run_directory
     from sparcl.learning.evaluation import Evaluator
+    from sparcl.learning.run_directory import RunDirectory
     from sparcl.learning.trainer import Trainer
 
     moment, count, *sys.argv[1:] = sys.argv[1:]
@@ -46,12 +45,12 @@ DRIVER = textwrap.dedent(
             return result
         setattr(owner, name, replacement)
 
-    def half_a_checkpoint(tensors, path, metadata):
+    def half_a_checkpoint(file, *content):
         global left
         left -= 1
-        save_file(tensors, path, metadata=metadata)
+        write(file, *content)
         if left == 0:
-            os.truncate(path, os.path.getsize(path) // 2)
+            file.truncate(file.tell() // 2)
             os.kill(os.getpid(), signal.SIGKILL)
 
     def ask_to_stop(with_signal):
@@ -68,9 +67,10 @@ DRIVER = textwrap.dedent(
     if moment == "SIGTERM": ask_to_stop(signal.SIGTERM)
     if moment == "evaluation": die_on(Evaluator, "accuracies", before=True)
     if moment == "snapshot": die_on(Trainer, "_snapshot_if_due", before=False)
-    if moment == "checkpoint": save_file = checkpoints.save_file; checkpoints.save_file = half_a_checkpoint
-    if moment == "rename": die_on(files, "sync", before=True)
-    if moment == "finish": die_on(run_directory, "write_json", before=False)
+    if moment == "checkpoint": write = tensor_files.write; tensor_files.write = half_a_checkpoint
+    if moment == "rename": die_on(os, "replace", before=True)
+    if moment == "sync": die_on(os, "fsync", before=True)
+    if moment == "finish": die_on(RunDirectory, "_write", before=False)
     main.main()
     """
 )
@@ -93,8 +93,9 @@ def run_and_kill(moment, count, *arguments):
         ("step", 61),
         ("checkpoint", 4),  # half of a checkpoint is written
         ("checkpoint", 40),
-        ("rename", 21),  # the checkpoint is whole, but not yet renamed or made durable
-        ("rename", 22),
+        ("rename", 21),  # the checkpoint is whole, but not yet renamed
+        ("sync", 44),  # nor made durable
+        ("sync", 45),
         ("evaluation", 5),
         ("snapshot", 33),
         ("finish", 3),  # settings, environment and costs are written, the result is not
@@ -189,7 +190,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, uninterrupted):
 def test_checkpoints_that_cannot_be_used_are_refused_in_one_line(tmp_path):
     directory = tmp_path / "run"
     run_and_kill("step", 30, "run", "digits/derpp", *SMALL, "--set", "checkpoint.minutes=0", "--out", directory, "-q")
-    settings = json.loads((directory / "settings.json").read_text())
+    settings = read_json(directory / "settings.json")  # without its seal: as version 0.1.0 wrote it
     (directory / "settings.json").write_text(json.dumps(settings | {"width": 5}))
     foreign = sparcl("run", "--resume", directory)
     assert foreign.returncode == 1
@@ -231,12 +232,10 @@ def test_checkpoints_that_cannot_be_used_are_refused_in_one_line(tmp_path):
 def test_a_checkpoint_that_was_tampered_with_is_refused_in_one_line(tmp_path, killed_run, change):
     directory = shutil.copytree(killed_run, tmp_path / "run")
     for path in (directory / "checkpoints").iterdir():
-        with safetensors.safe_open(path, framework="numpy") as file:
-            state = json.loads(file.metadata()["state"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors, state = read(path)
         for key, value in change.items():
             state[key] = {**state[key], **value} if isinstance(value, dict) else value
-        save_file(tensors, path, metadata={"state": json.dumps(state)})
+        write(path, tensors, state)
     refuses(directory)
 
 
@@ -275,11 +274,20 @@ def with_array(run, to, name, change):
     """A copy of a run in whose checkpoints one array is changed."""
     directory = shutil.copytree(run, to)
     for path in (directory / "checkpoints").iterdir():
-        with safetensors.safe_open(path, framework="numpy") as file:
-            metadata = file.metadata()
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        save_file({**tensors, name: change(tensors[name])}, path, metadata=metadata)
+        tensors, state = read(path)
+        write(path, {**tensors, name: change(tensors[name])}, state)
     return directory
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return tensor_files.read(file)
+
+
+def write(path, tensors, state):
+    """Sealed as if it were right."""
+    with open(path, "wb") as file:
+        tensor_files.write(file, tensors, state)
 
 
 @pytest.fixture(scope="module")

@@ -253,7 +253,7 @@ def test_gradient_masking_costs_less_than_it_saves(sparsity, gradient_sparsity):
     without = count_plan(CIFAR10, replace(SPARCL, sparsity=sparsity))
     plan = replace(SPARCL, sparsity=sparsity, gradient_sparsity=gradient_sparsity)
     masked = count_plan(CIFAR10, plan)
-    refreshes = sum(len(stage.refresh_steps()) for stage in plan.stages())
+    refreshes = sum(stage.repeats * len(stage.refresh_steps()) for stage in plan.stages())
     choosing = 20 * refreshes * sum(CIFAR10.kept(sparsity - plan.growth).values())
     cost = masked.by_phase("full")["refresh"] + choosing
     saved = without.total("full") - (masked.total("full") - masked.by_phase("full")["refresh"])

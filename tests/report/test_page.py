@@ -13,6 +13,7 @@ from parsed import Parsed
 from small_runs import small_run
 from synthetic import write_run
 
+from sparcl.files import read_json
 from sparcl.report.measures import planned_dense_flops, views
 from sparcl.report.page.assemble import page, sections
 from sparcl.report.run_record import RunRecord
@@ -23,7 +24,7 @@ def made(*paths) -> Parsed:
 
 
 def read(path, name):
-    return json.loads((path / name).read_text())
+    return read_json(path / name)
 
 
 def events(path, kind):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from synthetic import write_run
 
 from sparcl.errors import SparclError
+from sparcl.files import read_json
 from sparcl.report.page.assemble import page, sections
 from sparcl.report.run_record import RunRecord
 
@@ -28,7 +29,7 @@ def test_a_run_of_an_older_version_says_what_is_missing(dense, tmp_path):
     for name in ("stream.json", "confusion.json"):
         (run / name).unlink()
     shutil.rmtree(run / "checkpoints")
-    costs = json.loads((run / "costs.json").read_text())
+    costs = read_json(run / "costs.json")
     del costs["flops"]
     (run / "costs.json").write_text(json.dumps(costs))
     shown = text_of(run)
@@ -60,7 +61,7 @@ def test_joint_training_is_one_task(dense, tmp_path):
     run = copied(dense, tmp_path)
     for name in ("result.json", "costs.json"):
         (run / name).unlink()
-    settings = json.loads((run / "settings.json").read_text())
+    settings = read_json(run / "settings.json")
     (run / "settings.json").write_text(json.dumps(settings | {"method": {"name": "joint"}}))
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     first = [line for line in lines if '"event": "epoch"' in line][:1]

@@ -89,7 +89,7 @@ def _plan_as_json(network: NetworkCost, plan: TrainingPlan) -> dict[str, object]
     return {
         "macs": network.macs,
         "density": network.density(plan.sparsity),
-        "steps": sum(stage.steps for stage in plan.stages()),
+        "steps": plan.steps(),
         "paper": {
             "flops": as_in_paper.total("paper"),
             "phases": as_in_paper.by_phase("paper"),
@@ -119,7 +119,7 @@ def _print_plan(network: NetworkCost, plan: TrainingPlan, layers: bool) -> None:
     console.print(phases)
     if layers:
         console.print(_layer_table(network, plan, as_in_paper, complete))
-    steps = sum(stage.steps for stage in plan.stages())
+    steps = plan.steps()
     kept = network.density(plan.sparsity)
     print(f"{steps:,} steps; {network.macs / 1e6:,.1f}M MACs a forward, {kept:.1%} of them kept.")
     print(f"Memory by the paper's formula: {_memory_mb(network, plan):.1f} MB.")

@@ -27,7 +27,7 @@ KIND_NAMES = {"class_il": "Class-IL", "task_il": "Task-IL", "domain_il": "Domain
 
 
 class Display:
-    """Follows a run: a progress bar with the time left, and a line after each task. Quiet: nothing."""
+    """Follows a run: a progress bar with the time left, and a line after each task. Quiet: only warnings."""
 
     def __init__(self, stream: Stream, settings: Settings, quiet: bool) -> None:
         self._stream = stream
@@ -45,6 +45,9 @@ class Display:
     def noted(self, text: str) -> None:
         if not self._quiet:
             self._console.print(text, highlight=False, markup=False)
+
+    def warned(self, text: str) -> None:
+        self._console.print(f"sparcl: {text}", highlight=False, markup=False, soft_wrap=True)
 
     def started(self, total_steps: int, done_steps: int) -> None:
         self._bar = self._progress.add_task("judging the untrained network", total=total_steps, loss="")

@@ -30,7 +30,7 @@ MOST_SKIPPED = 10  # lines
 NEW_HELP = """Make an empty learner: a directory that learns classes from folders of pictures.
 
 \b
-sparcl new shop                                  # pictures of 64x64, 9 of 10 weights absent, 500 samples kept
+sparcl new shop                                  # pictures of 64x64, 90% of the weights pruned, 500 samples kept
 sparcl new shop --image-size 32 --buffer 5MB     # smaller: for a small board
 sparcl new shop --width 20 --sparsity 0.95       # a narrower and sparser network
 sparcl new shop --classes 10                     # room for ten classes from the start (it grows in any case)
@@ -52,10 +52,10 @@ sparcl learn shop --resume                       # after Ctrl-C or a power cut
 
 def new(
     directory: DirectoryArgument,
-    image_size: Annotated[int, typer.Option(help="Pictures become squares of so many pixels a side.")] = 64,
+    image_size: Annotated[int, typer.Option(help="Pictures become squares with sides of this many pixels.")] = 64,
     model: Annotated[str, typer.Option(help="The network: resnet18 or convnet.")] = "resnet18",
     width: Annotated[int, typer.Option(help="Channels of its first layer.")] = 32,
-    sparsity: Annotated[float, typer.Option(help="Share of the weights that are not there; 0: dense.")] = 0.9,
+    sparsity: Annotated[float, typer.Option(help="Share of the weights that are pruned; 0: dense.")] = 0.9,
     buffer: Annotated[
         str, typer.Option(help="What may be kept for rehearsal: samples (500) or memory (20MB).")
     ] = "500",
@@ -82,16 +82,20 @@ def new(
 
 def learn(
     directory: DirectoryArgument,
-    folders: Annotated[list[str] | None, typer.Argument(metavar="[NAME=]FOLDER...", help="A folder a class.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Be done within so many minutes.")] = None,
+    folders: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=]FOLDER...", help="One folder for each class.")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Be done within this many minutes.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the pictures, if not as set by `new`.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a learn that was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a learning session that was interrupted.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     learner = Learner.open(directory)
     if resume and (folders or minutes or epochs):
-        raise SparclError("--resume goes on with a learn as it was started: give no folders, --minutes or --epochs.")
+        raise SparclError(
+            "--resume continues a learning session as it was started: give no folders, --minutes or --epochs."
+        )
     if not resume and not folders:
         raise SparclError(
             f"Say what to learn, for example: sparcl learn {quoted(directory)} photos/apples photos/pears"
@@ -111,9 +115,12 @@ def learn(
             print(_stopped(learner, directory), file=sys.stderr)
             raise typer.Exit(128 + received[0] if received else 1) from None
     if as_json:
-        print(json.dumps({**learned.entry, "skipped_pictures": list(learned.skipped)}))
+        told = {"skipped_pictures": list(learned.skipped), "cautions": list(learned.cautions)}
+        print(json.dumps({**learned.entry, **told}))
     else:
         _show(learned)
+    for caution in learned.cautions:
+        print(f"WARNING: {caution}", file=sys.stderr)
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
@@ -129,7 +136,7 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
 
 
 def undo(directory: DirectoryArgument) -> None:
-    """Go back to before the last learn; an interrupted learn is dropped.
+    """Drop an interrupted learning session; if there is none, go back to before the last finished one.
 
     Example: sparcl undo shop
     """
@@ -148,7 +155,7 @@ class LearnDisplay:
         self._bar = bar_with_time_left(quiet)
         self._task: Any = None
         self._reading = contextlib.ExitStack()
-        self._epoch = 0
+        self._epoch = -1
 
     def reading(self) -> Progress:
         return self._reading.enter_context(progress_bar(self._quiet))
@@ -182,12 +189,20 @@ class LearnDisplay:
 def _classes(folders: list[str]) -> dict[str, str | Path]:
     """The class of each folder: its own name, or the one before the equals sign."""
     classes: dict[str, Any] = {}
+    named_by_folder: dict[str, str] = {}
     for given in folders:
         name, equals, path = given.partition("=")
         if not equals or Path(given).exists():
             name, path = Path(given).name, given  # of a link its own name, not its target's
             if name in ("", ".."):
                 name = Path(given).resolve().name
+            other = named_by_folder.setdefault(name, given)
+            if other is not given:
+                raise SparclError(
+                    f"{other} and {given} have the same name. If both hold pictures of one class, say so: "
+                    f"{quoted(f'{name}={other}')} {quoted(f'{name}={given}')}; otherwise give one of them a name "
+                    "of its own: NAME=FOLDER."
+                )
         if not path or not Path(path).is_dir():
             raise SparclError(f"{path or given} is not a folder. Give a folder of pictures for each class.")
         classes.setdefault(name, []).append(path)
@@ -197,8 +212,8 @@ def _classes(folders: list[str]) -> dict[str, str | Path]:
 def _stopped(learner: Learner, directory: Path) -> str:
     if learner.pending.exists():
         return (
-            f"Stopped; nothing is lost. Until it goes on, {directory} is as it was before. "
-            f"Go on with: sparcl learn {quoted(directory)} --resume"
+            f"Stopped; nothing is lost. Until it is continued, {directory} is as it was before. "
+            f"Continue with: sparcl learn {quoted(directory)} --resume"
         )
     return f"Stopped before learning began: {directory} is as it was before."
 

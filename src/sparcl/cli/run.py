@@ -16,7 +16,7 @@ from sparcl.cli.compare import print_rows
 from sparcl.cli.display import Display, progress_bar
 from sparcl.data import Stream, load_stream
 from sparcl.errors import SparclError
-from sparcl.files import locked, make_directory, write_error
+from sparcl.files import BusyError, Directory, locked, make_directory, write_error
 from sparcl.learning import environment, settings
 from sparcl.learning.plugins import import_plugins
 from sparcl.learning.run_directory import RunDirectory
@@ -76,43 +76,51 @@ def run(
         if chosen.data.root is not None:
             chosen = replace(chosen, data=replace(chosen.data, root=chosen.data.root.expanduser().resolve()))
         # Whatever cannot work fails before anything is written.
-        with _new_directory(chosen, out) as path, Run(chosen, path, plugin, silent) as learning:
-            directory = RunDirectory.create(path, learning.settings, environment.describe())
+        with _new_directory(chosen, out) as directory, Run(chosen, directory, plugin, silent) as learning:
+            directory.begin(learning.settings, environment.describe())
             result = learning.go()
+            _show(directory, result, as_json)
     else:
         if preset is not None or change or out is not None or protocol is not None:
             raise SparclError("--resume continues a run as it was started: give no preset, --set, --protocol or --out.")
         import_plugins(plugin)
-        directory = RunDirectory.open(resume)
-        with locked(resume):
+        RunDirectory.open(resume)
+        with locked(resume) as held:
+            directory = RunDirectory(resume, held)
+            directory.remove_leftovers()
             finished = directory.result()
             if finished is None:
-                with Run(directory.settings(), resume, plugin, silent) as learning:
-                    result = learning.go()
-            else:
-                result = finished
-                if not as_json:
-                    print(f"{resume} is already finished.")
-    if as_json:
-        print(json.dumps({"directory": str(directory.path), "result": result, "costs": directory.costs()}))
-    else:
-        print_rows(comparison.compare([directory.path]))
-        print(f"Everything about this run is in {directory.path}")
+                with Run(directory.settings(), directory, plugin, silent) as learning:
+                    finished = learning.go()
+            elif not as_json:
+                print(f"{resume} is already finished.")
+            _show(directory, finished, as_json)
 
 
 run.__doc__ = HELP
 
 
+def _show(directory: RunDirectory, result: dict[str, object], as_json: bool) -> None:
+    path = directory.current_path()
+    if as_json:
+        print(json.dumps({"directory": str(path), "result": result, "costs": directory.costs()}))
+    else:
+        print_rows(comparison.compare([path]))
+        print(f"Everything about this run is in {path}")
+
+
 class Run:
     """A run that is set up, and shows its progress."""
 
-    def __init__(self, chosen: settings.Settings, path: Path, plugin: list[Path] | None, silent: bool) -> None:
+    def __init__(
+        self, chosen: settings.Settings, directory: RunDirectory, plugin: list[Path] | None, silent: bool
+    ) -> None:
         stream = _load(chosen, silent)
+        self._directory = directory
         self._display = Display(stream, chosen, silent)
-        self._trainer = Trainer(chosen, stream, RunDirectory(path), self._display)
+        self._trainer = Trainer(chosen, stream, directory, self._display)
         self.settings = self._trainer.settings
-        extra = "".join(f" --with {shlex.quote(str(file))}" for file in plugin or [])
-        self._remedy = f"sparcl run --resume {shlex.quote(str(path))}{extra}"
+        self._plugins = "".join(f" --with {shlex.quote(str(file))}" for file in plugin or [])
 
     def __enter__(self) -> "Run":
         self._display.open()
@@ -127,7 +135,9 @@ class Run:
                 return self._trainer.run()
             except Stopped:
                 self._display.close()
-                print(f"Stopped; nothing is lost. Continue with: {self._remedy}", file=sys.stderr)
+                path = shlex.quote(str(self._directory.current_path()))
+                remedy = f"sparcl run --resume {path}{self._plugins}"
+                print(f"Stopped; nothing is lost. Continue with: {remedy}", file=sys.stderr)
                 raise typer.Exit(128 + received[0]) from None
 
 
@@ -151,38 +161,44 @@ def _load(chosen: settings.Settings, quiet: bool) -> Stream:
 
 
 @contextlib.contextmanager
-def _new_directory(chosen: settings.Settings, out: Path | None) -> Iterator[Path]:
+def _new_directory(chosen: settings.Settings, out: Path | None) -> Iterator[RunDirectory]:
     """A directory that no other process takes too; if nothing was put into it, it goes again."""
     if out is not None:
         RunDirectory.check_free(out)
-    is_ours, path = out is None or not out.exists(), out or _own_name(chosen)
-    try:
-        make_directory(path)
-    except OSError as error:
-        raise write_error(path, error) from error
-    try:
-        with locked(path):
-            yield path
-    finally:
-        if is_ours:
-            with contextlib.suppress(OSError):  # what is not empty stays
-                path.rmdir()
-                if out is None:
-                    path.parent.rmdir()
+    is_ours = out is None or not out.exists()
+    with contextlib.ExitStack() as stack:
+        path, held = _own_directory(stack, chosen) if out is None else (out, _locked(stack, out))
+        directory = RunDirectory(path, held)
+        directory.remove_leftovers()
+        try:
+            yield directory
+        finally:
+            if is_ours and held.is_at(path):
+                with contextlib.suppress(OSError):  # what is not empty stays
+                    path.rmdir()
+                    if out is None:
+                        path.parent.rmdir()
 
 
-def _own_name(chosen: settings.Settings) -> Path:
-    """Makes the directory: so nobody who starts the same at the same time gets the same name."""
+def _own_directory(stack: contextlib.ExitStack, chosen: settings.Settings) -> tuple[Path, Directory]:
+    """The first name of this run that nobody has: also that of one who was killed before he had begun."""
     name = comparison.short_name(chosen).replace("/", "-")
     if chosen.protocol != "full":
         name += f"-{chosen.protocol}"
     name += f"-seed{chosen.seed}"
     for number in itertools.count(1):
         path = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        try:
-            path.mkdir(parents=True)
-            break
-        except OSError as error:
-            if not path.exists():
-                raise write_error(path, error) from error
-    return path
+        with contextlib.ExitStack() as attempt, contextlib.suppress(BusyError):
+            held = _locked(attempt, path) if RunDirectory.is_free(path) else None
+            if held is not None and RunDirectory.is_free(path):  # still, now that nobody else may write
+                stack.push(attempt.pop_all())
+                return path, held
+    raise AssertionError
+
+
+def _locked(stack: contextlib.ExitStack, path: Path) -> Directory:
+    try:
+        make_directory(path)
+        return stack.enter_context(locked(path))
+    except OSError as error:
+        raise write_error(path, error) from error

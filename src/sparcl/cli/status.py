@@ -7,7 +7,7 @@ from rich.table import Table
 
 from sparcl.cli.display import print_table
 from sparcl.device.judgement import Judgement
-from sparcl.wording import quoted
+from sparcl.wording import counted, quoted
 
 
 def show_status(found: dict[str, Any]) -> None:
@@ -19,7 +19,10 @@ def show_status(found: dict[str, Any]) -> None:
         f"({network['stored_parameters']:,} of {network['parameters']:,} parameters stored)"
     )
     console.print(f"method     {found['method']}")
-    console.print(f"buffer     {buffer['kept']} of {buffer['capacity']} samples, {_size(buffer['bytes'])}")
+    console.print(
+        f"buffer     {buffer['kept']} of {buffer['capacity']} samples, {_size(buffer['bytes'])}, of "
+        f"{counted(buffer['pictures'], 'different picture')}"
+    )
     console.print(f"size       state {_size(found['state_bytes'])}, directory {_size(found['directory_bytes'])}")
     last = Judgement.from_json(found["history"][-1]["after"]) if found["history"] else None
     if last is not None:
@@ -28,13 +31,21 @@ def show_status(found: dict[str, Any]) -> None:
         _show_classes(found, last)
         console.print()
         _show_history(found)
+        if found["caution"]:
+            console.print(f"WARNING: {found['caution']}")
     else:
         console.print(f"Nothing is learned yet. Begin with: sparcl learn {directory} FOLDER FOLDER")
     if found["learning"]:
-        console.print("A learn is going on; what it learns is not in these numbers yet.")
-    if found["interrupted"]:
+        console.print("A learning session is running; what it learns is not in these numbers yet.")
+    elif found["resumable"]:
         console.print(
-            f"A learn was interrupted. Go on: sparcl learn {directory} --resume; drop it: sparcl undo {directory}"
+            "A learning session was interrupted. "
+            f"Continue it: sparcl learn {directory} --resume; drop it: sparcl undo {directory}"
+        )
+    elif found["interrupted"]:
+        console.print(
+            "A learning session was interrupted while its pictures were being read: nothing of it is learned. "
+            f"Give its folders again, or drop it: sparcl undo {directory}"
         )
 
 
@@ -49,7 +60,7 @@ def _show_classes(found: dict[str, Any], last: Judgement) -> None:
 
 def _show_history(found: dict[str, Any]) -> None:
     table = Table(
-        "learn", "when (UTC)", "pictures", "epochs", "seconds", "known before", "after", box=None, pad_edge=False
+        "session", "when (UTC)", "pictures", "epochs", "seconds", "known before", "after", box=None, pad_edge=False
     )
     for entry in found["history"]:
         pictures = ", ".join(f"{name} {count}" for name, count in entry["pictures"].items())

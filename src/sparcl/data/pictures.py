@@ -5,6 +5,7 @@ import io
 import itertools
 import logging
 import os
+import struct
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageOps, TiffImagePlugin, WebPImagePlugin  # noqa: F401
 
 from sparcl.data.source import Block
 from sparcl.data.tree import Tree
@@ -23,17 +24,25 @@ FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 """Only common formats: each further decoder is one more that a hostile file could attack."""
 BLOCK_IMAGES = 512
 BLOCK_PIXELS = 16 << 20
-"""So many pictures, and of so many pixels, are decoded before the first is handed on."""
+"""At most this many pictures, and this many pixels, are decoded before the first is handed on."""
 JOB_IMAGES = 32
 """How many pictures a thread takes at a time; handing over small ones singly costs more than decoding them."""
 MOST_THREADS = 4
+HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+AVIF_BRANDS = (b"avif", b"avis")
+"""Kinds of picture that phones take and nothing here decodes; a file of either names its brand at its start."""
 LARGE = 16 << 20
 """Pictures of more pixels wait for one another, and become smaller before their colours are looked at."""
+MAX_PIXELS = 89_000_000
+MAX_SIDE = 65_535
+"""JPEG has no longer side, and a picture takes memory for every row, however short that is."""
 
-# Pillow logs some kinds of damage; our one line says it, and a log line of its own would only be noise beside it.
+# Pillow logs some kinds of damage, and warns of odd metadata. Our one line says what matters, and theirs would only be
+# noise beside it. The filter is set once: changing it while pictures are decoded is not safe with several threads.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
+warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
-MOST_MEGAPIXELS = (Image.MAX_IMAGE_PIXELS or 0) // 1_000_000
+Image.preinit()  # registers most of FORMATS; the two imported above register themselves
 
 
 @dataclass(frozen=True)
@@ -77,18 +86,7 @@ def decoded(files: Sequence[tuple[Tree, str]], prepare: Prepare) -> Iterator[NDA
             block = files[start : start + prepare.together]
             length = min(JOB_IMAGES, -(-len(block) // threads))
             jobs = [block[first : first + length] for first in range(0, len(block), length)]
-            with safe_decoding():
-                results = list(itertools.chain.from_iterable(pool.map(decode, jobs)))
-            yield from results
-
-
-@contextlib.contextmanager
-def safe_decoding() -> Iterator[None]:
-    """Odd metadata is none of our business, but a picture of too many pixels must not be decoded."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        yield
+            yield from list(itertools.chain.from_iterable(pool.map(decode, jobs)))
 
 
 def _picture_or_reason(tree: Tree, name: str, prepare: Prepare) -> NDArray[np.uint8] | SparclError:
@@ -101,19 +99,70 @@ def _picture_or_reason(tree: Tree, name: str, prepare: Prepare) -> NDArray[np.ui
 def decode_picture(content: bytes, where: str, prepare: Prepare) -> NDArray[np.uint8]:
     """One picture as [3, height, width]."""
     try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as picture:
-            return np.asarray(_as_rgb(prepare.of(picture)), dtype=np.uint8).transpose(2, 0, 1)
+        with _opened(content) as picture:
+            return prepared(picture, prepare)
     except SparclError as error:
         raise SparclError(f"{where} {error}") from error
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise SparclError(
-            f"{where} has too many pixels to be decoded safely, more than {MOST_MEGAPIXELS} million. Make it smaller."
-        ) from error
     except Exception as error:
         # A damaged picture can make a decoder raise anything at all; whatever it is, the picture is unreadable.
+        raise SparclError(f"{where} is not a readable picture: {_what_it_is(content)}") from error
+
+
+def prepared(picture: Image.Image, prepare: Prepare) -> NDArray[np.uint8]:
+    """[3, height, width] of a picture that is open, but perhaps not decoded yet: what it claims to be is checked
+    before."""
+    if picture.width * picture.height > MAX_PIXELS:
         raise SparclError(
-            f"{where} is not a readable picture (damaged, or of a kind that is not supported). Remove it."
-        ) from error
+            f"has too many pixels to be decoded safely, more than {MAX_PIXELS // 1_000_000} million. Make it smaller."
+        )
+    if max(picture.size) > MAX_SIDE:
+        raise SparclError(
+            f"has {picture.width:,}x{picture.height:,} pixels, and no side may be longer than {MAX_SIDE:,}. "
+            "Make it smaller."
+        )
+    if picture.mode == "F" or (picture.mode == "I" and picture.format != "PPM"):  # Pillow scales those to 16 bits
+        raise SparclError(
+            "has 32 bits a pixel, and nothing says which number is white. Save it with 8 or 16 bits a channel."
+        )
+    return np.asarray(_as_rgb(prepare.of(picture)), dtype=np.uint8).transpose(2, 0, 1)
+
+
+def _opened(content: bytes) -> Image.Image:
+    """As `Image.open`, but for its check of the size, which warns and lets the picture through."""
+    for name in _formats_like(content):
+        with contextlib.suppress(SyntaxError, IndexError, TypeError, struct.error):  # it only began like one
+            return Image.OPEN[name][0](io.BytesIO(content), "")
+    raise ValueError("no decoder knows it")
+
+
+def _formats_like(content: bytes) -> list[str]:
+    """Those of FORMATS whose files begin like this."""
+
+    def accepts(name: str) -> bool:
+        accept = Image.OPEN[name][1]
+        return accept is None or accept(content[:16].ljust(16, b"\0")) is True
+
+    return [name for name in FORMATS if accepts(name)]
+
+
+def _what_it_is(content: bytes) -> str:
+    """Of a file that could not be decoded, and what to do about it."""
+    brand = content[8:12] if content[4:8] == b"ftyp" else b""
+    if brand in HEIC_BRANDS:
+        return (
+            "it is a HEIC photo. Convert it to JPEG; a phone whose camera is set to its most compatible format "
+            "takes JPEG photos from the start."
+        )
+    if brand in AVIF_BRANDS:
+        return "it is an AVIF picture. Convert it to JPEG or PNG."
+    if brand:
+        return "it is a video or a sound. Give single pictures."
+    if not content:
+        return "it is empty."
+    like = _formats_like(content)
+    if like:
+        return f"it begins like {like[0]}, but is damaged or cut off. Get it again, or leave it out."
+    return f"it is none of {', '.join(FORMATS[:-1])} and {FORMATS[-1]}. Leave it out, or convert it if it is a picture."
 
 
 def centre_square(size: int) -> Prepare:

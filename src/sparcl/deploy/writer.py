@@ -1,10 +1,12 @@
 """Writing model files. docs/model-file.md specifies them; native/inference reads them.
 
 A file is safetensors: the numbers as tensors, everything else as JSON in its header. Of a sparse weight only the active
-values are stored, and the gaps between their positions, a byte each.
+values are stored, and the gaps between their positions, a byte each. The last four bytes are a checksum of the others.
 """
 
+import io
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +14,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from sparcl.compiler import unsupported
 from sparcl.deploy.folding import FoldedNode, fold
@@ -20,13 +21,14 @@ from sparcl.errors import SparclError
 from sparcl.files import write_bytes
 from sparcl.graph import Graph
 from sparcl.network.parameters import Parameters
+from sparcl.tensor_files import Tensors, write_unsealed
 
-VERSION = 1
+VERSION = 2
+CHECKSUM = "checksum"
 SUFFIX = ".sparcl"
 NO_WEIGHT = 255  # a gap of so many positions without a weight at its end
 
 Precision = Literal["float32", "float16", "int8"]
-Tensors = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,12 @@ def model_bytes(
             "std": [float(value) for value in preprocessing.std],
         },
     }
-    return save(tensors, metadata={"sparcl": json.dumps(description, separators=(",", ":"))})
+    tensors[CHECKSUM] = np.zeros(4, np.uint8)  # the last of the tensors with the narrowest numbers: it ends the file
+    content = io.BytesIO()
+    write_unsealed(content, tensors, {"sparcl": json.dumps(description, separators=(",", ":"))})
+    sealed = content.getbuffer()
+    sealed[-4:] = zlib.crc32(sealed[:-4]).to_bytes(4, "little")
+    return bytes(sealed)
 
 
 def _check_names(class_names: Sequence[str], classes: int) -> None:

@@ -1,4 +1,4 @@
-"""What a learn has to do: from the learner's settings, the state it begins from, and the pictures that were given."""
+"""What a learning session has to do: from the settings, the state it begins from, and the pictures that were given."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ def check_that_it_fits(settings: LearnerSettings, base: Base, order: Order, dire
     known = order.classes[: len(order.classes) - order.new]
     if not same or order.base != base.number or order.size != size or known != base.classes:
         raise SparclError(
-            f"What is stored in {directory} does not fit together: its settings, its state and the learn that was "
+            f"What is stored in {directory} does not fit together: its settings, its state and the session that was "
             "interrupted contradict each other."
         )
 

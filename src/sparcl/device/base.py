@@ -1,4 +1,4 @@
-"""The state that a learn begins from, whole and checked."""
+"""The state that a learning session begins from, whole and checked."""
 
 from typing import Any
 
@@ -8,19 +8,22 @@ from numpy.typing import NDArray
 from sparcl.checked import Checked, check
 from sparcl.device.judgement import Judgement
 from sparcl.device.model import Description
-from sparcl.device.states import State, States
-from sparcl.learning.checkpoints import Tensors
+from sparcl.device.states import States
 from sparcl.learning.position import Position
 from sparcl.network.restoring import checked_index
+from sparcl.tensor_files import State, Tensors
+
+Pictures = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 class HistoryEntry(Checked, ignores_unknown=True):
-    """What `sparcl status` shows of a learn."""
+    """What `sparcl status` shows of a learning session."""
 
     number: int
     when: str
     pictures: dict[str, int]
     epochs: int
+    steps: int
     seconds: float
     before: Judgement | None
     after: Judgement
@@ -47,12 +50,12 @@ class Base:
         if self.position.task != self.number:
             raise ValueError("its position is not that of this learn")
         checked_index(self.description.graph(), self.tensors)
-        held, labels = self.held_out
         size, known = self.description.size, len(self.description.classes)
-        if held.dtype != np.uint8 or held.shape != (len(labels), 3, size, size):
-            raise ValueError("the held-out pictures are not what they should be")
-        if labels.dtype != np.int64 or labels.ndim != 1 or not ((labels >= 0) & (labels < known)).all():
-            raise ValueError("the held-out pictures have impossible labels")
+        for where, (images, labels) in (("held-out", self.held_out), ("rehearsed", self.rehearsed)):
+            if images.dtype != np.uint8 or images.shape != (len(labels), 3, size, size):
+                raise ValueError(f"the {where} pictures are not what they should be")
+            if labels.dtype != np.int64 or labels.ndim != 1 or not ((labels >= 0) & (labels < known)).all():
+                raise ValueError(f"the {where} pictures have impossible labels")
         check(list[HistoryEntry], self.state["history"])
 
     @property
@@ -60,8 +63,19 @@ class Base:
         return self.description.classes if self.description else ()
 
     @property
-    def held_out(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        return self.tensors["held_out.images"], self.tensors["held_out.labels"]
+    def held_out(self) -> Pictures:
+        """The pictures that are never trained on, and their labels."""
+        return self._pictures("held_out")
+
+    @property
+    def rehearsed(self) -> Pictures:
+        """The same of the buffer."""
+        return self._pictures("method.buffer")
+
+    def _pictures(self, place: str) -> Pictures:
+        if not self.number:
+            return np.zeros((0, 3, 1, 1), np.uint8), np.zeros(0, np.int64)
+        return self.tensors[f"{place}.images"], self.tensors[f"{place}.labels"]
 
     @property
     def history(self) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """From folders, files and arrays of pictures to the pictures of a task: decoded, checked, on the disk."""
 
 import mimetypes
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.data.pictures import centre_square, decoded, safe_decoding
+from sparcl.data.pictures import centre_square, decoded, prepared
 from sparcl.data.source import Progress
 from sparcl.data.tree import FolderTree, Tree, shown
+from sparcl.device.held_out import digest
 from sparcl.errors import SparclError
 from sparcl.wording import quoted
 
@@ -19,19 +21,22 @@ Pictures = str | Path | Sequence[Any] | NDArray[Any]
 
 
 class Gathered:
-    """Labels are known, and what was skipped, once `blocks` has been gone through."""
+    """Labels and digests are known, and what was left out, once `blocks` has been gone through."""
 
     def __init__(self, sources: Mapping[int, Pictures], size: int, poll: Callable[[], None]) -> None:
         self._sources, self._size, self._poll = sources, size, poll
         self.labels: list[int] = []
+        self.digests: list[int] = []
         self.skipped: list[str] = []
+        self.copies: Counter[int] = Counter()  # by label: pictures that were there already
 
     def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.uint8]]:
-        """The pictures [n, 3, size, size] of all classes, one class after the other."""
+        """The pictures [n, 3, size, size] of all classes, one class after the other; each picture of a class once."""
         listed = {label: _listed(source) for label, source in self._sources.items()}
         total = sum(map(len, listed.values()))
         done, together = 0, centre_square(self._size).together
         block: list[NDArray[np.uint8]] = []
+        there: set[tuple[int, int]] = set()
         for label, items in listed.items():
             for picture in _decoded(items, self._size):
                 self._poll()
@@ -41,7 +46,13 @@ class Gathered:
                 if isinstance(picture, SparclError):
                     self.skipped.append(str(picture))
                     continue
+                content = digest(picture)
+                if (label, content) in there:
+                    self.copies[label] += 1
+                    continue
+                there.add((label, content))
                 self.labels.append(label)
+                self.digests.append(content)
                 block.append(picture)
                 if len(block) == together:
                     yield np.stack(block)
@@ -68,15 +79,15 @@ def prepare_array(picture: Any, size: int) -> NDArray[np.uint8]:
     """A picture that is in memory, through the same preparation as one from a file."""
     from PIL import Image
 
-    with safe_decoding():
-        try:
-            if not isinstance(picture, Image.Image):
-                picture = Image.fromarray(np.asarray(picture))
-            return np.asarray(centre_square(size).of(picture), np.uint8).transpose(2, 0, 1)
-        except (TypeError, ValueError, OSError, AttributeError, IndexError, KeyError) as error:
-            raise SparclError(
-                f"{type(picture).__name__} is no picture: give paths, Pillow images, or arrays [height, width, 3]."
-            ) from error
+    kind = type(picture).__name__
+    try:
+        if not isinstance(picture, Image.Image):
+            picture = Image.fromarray(np.asarray(picture))
+        return prepared(picture, centre_square(size))
+    except SparclError as error:
+        raise SparclError(f"A picture ({kind}) {error}") from error
+    except (TypeError, ValueError, OSError, AttributeError, IndexError, KeyError) as error:
+        raise SparclError(f"{kind} is no picture: give paths, Pillow images, or arrays [height, width, 3].") from error
 
 
 class _SingleFile(FolderTree):

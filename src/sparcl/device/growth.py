@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.graph import Graph
-from sparcl.learning.checkpoints import Tensors
+from sparcl.tensor_files import Tensors
 
 BUFFER = "method.buffer."
 PER_SAMPLE = ("images", "labels", "tasks", "logits")

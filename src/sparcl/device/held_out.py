@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST_PICTURES = 4  # of a class, to hold at least one out
+LEAST_TO_LEARN = 2  # of all together: a batch of one has no statistics
 
 
 def digests(images: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    return np.array([_digest(image) for image in images], np.uint64)
+    return np.array([digest(image) for image in images], np.uint64)
 
 
 def choose(found: NDArray[np.uint64], share: float, most: int, known: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -29,6 +30,24 @@ def choose(found: NDArray[np.uint64], share: float, most: int, known: NDArray[np
     chosen = np.unique(found[below])  # copies of a picture stay together
     room = min(max(0, most - len(known)), max(0, len(np.unique(found[fresh])) - 1))  # one is left to learn from
     return held | np.isin(found, chosen[:room])
+
+
+def select(
+    found: NDArray[np.uint64],
+    labels: NDArray[np.int64],
+    share: float,
+    most: int,
+    known: NDArray[np.uint64],
+    known_labels: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Which pictures of a learning session are held out. `known` ones were before, and stay so under every name."""
+    held = np.isin(found, known)
+    for label in np.unique(labels):
+        of_class = np.flatnonzero(labels == label)
+        held[of_class] |= choose(found[of_class], share, most, known[known_labels == label])
+    if (~held).sum() < LEAST_TO_LEARN:
+        return np.isin(found, known)  # learning comes first
+    return held
 
 
 def in_two_classes(
@@ -48,5 +67,18 @@ def in_two_classes(
     yield from islice((pair for pair in pairs if pair[2]), most)
 
 
-def _digest(image: NDArray[np.uint8]) -> int:
+def known_elsewhere(
+    found: NDArray[np.uint64], labels: NDArray[np.int64], known: NDArray[np.uint64], known_labels: NDArray[np.int64]
+) -> Iterator[tuple[int, int, int]]:
+    """Classes of which pictures are known under another name: the label given, the label known, and how many."""
+    shared = np.intersect1d(found, known)
+    for given in np.unique(labels[np.isin(found, shared)]):
+        own = np.intersect1d(found[labels == given], shared)
+        for other in np.unique(known_labels[np.isin(known, own)]):
+            count = len(np.intersect1d(own, known[known_labels == other]))
+            if other != given and count:
+                yield int(given), int(other), count
+
+
+def digest(image: NDArray[np.uint8]) -> int:
     return int.from_bytes(hashlib.blake2b(image.tobytes(), digest_size=8).digest(), "big")

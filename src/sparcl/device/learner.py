@@ -7,11 +7,11 @@ learner.predict("image.jpg")[0].name
 
 shop/settings.json   how it learns, made once
 shop/states/         the last states, one file each (states.py)
-shop/learning/       a learn that has begun and is not finished (pending.py)
+shop/learning/       a learning session that has begun and is not finished (pending.py)
 """
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,51 +19,63 @@ from typing import Any
 import numpy as np
 
 from sparcl.data.source import Progress
-from sparcl.device import held_out
 from sparcl.device import settings as learner_settings
-from sparcl.device.base import Base
-from sparcl.device.gather import Gathered, Pictures, decode_files, listed_files, prepare_array
-from sparcl.device.model import MOST_CLASSES, check_learner, open_predictor
-from sparcl.device.pending import Order, PendingDirectory
+from sparcl.device.cautions import cautions
+from sparcl.device.gather import Pictures, decode_files, listed_files, prepare_array
+from sparcl.device.learner_directory import LearnerDirectory, is_free, make_learner
+from sparcl.device.model import open_predictor
+from sparcl.device.pending import PendingDirectory
 from sparcl.device.prediction import Prediction
+from sparcl.device.preparation import prepare
 from sparcl.device.session import Listener, Session, learn_pending
 from sparcl.device.settings import LearnerSettings
 from sparcl.device.states import States
 from sparcl.device.status import describe
 from sparcl.device.time_plan import TimePlan
 from sparcl.errors import SparclError
-from sparcl.files import TEMPORARY_SUFFIX, locked, make_directory, write_error
 from sparcl.graph import Graph, build_model
 from sparcl.learning.loop import DivergedError, Stopped, check_batch_sizes
 from sparcl.learning.settings import merge
 from sparcl.wording import counted, quoted
 
-LONGEST_NAME = 100
+MAX_MINUTES = 1_000_000
+MAX_EPOCHS = 100_000
 
 
 class Silent:
-    """Watches a learn, and says nothing."""
+    """Watches a learning session without showing it; what must be said becomes a Python warning."""
 
-    def noted(self, text: str) -> None: ...
+    def noted(self, text: str) -> None:
+        warnings.warn(text, stacklevel=2)
+
     def started(self, total_steps: int, done_steps: int) -> None: ...
     def stepped(self, epoch: int, epochs: int, step: int, total_steps: int, loss: float) -> None: ...
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What a learn did: its entry in the history, and the pictures that could not be read."""
+    """What a learning session did: its entry in the history, the pictures that could not be read, and what went badly
+    (`cautions.py`)."""
 
     entry: dict[str, Any]
     skipped: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
 
 
 class Learner:
     def __init__(self, directory: Path, settings: LearnerSettings) -> None:
         self.directory, self.settings = directory, settings
-        self.states = States(directory / "states")
-        self.pending = PendingDirectory(directory / "learning")
         self._session: Session | None = None
         self._stop_requested = False
+
+    @property
+    def states(self) -> States:
+        """Those of the directory that has the learner's name now."""
+        return LearnerDirectory.open(self.directory).states
+
+    @property
+    def pending(self) -> PendingDirectory:
+        return LearnerDirectory.open(self.directory).pending
 
     @classmethod
     def create(cls, directory: str | Path, image_size: int = 64, **changes: Any) -> "Learner":
@@ -79,24 +91,18 @@ class Learner:
         path = Path(directory)
         if (path / learner_settings.FILE).exists():
             raise SparclError(f"{path} already holds a learner. Choose another directory, or remove it first.")
-        if path.exists() and not _is_free(path):
+        if path.exists() and not is_free(path):
             raise SparclError(f"{path} exists and is not an empty directory. Choose another one.")
         learner = cls(path, settings)
         # What cannot work fails before anything is written.
         check_batch_sizes(settings.training, learner.planned_network(), settings.capacity(max(settings.classes, 1)))
-        try:
-            make_directory(path)
-            make_directory(learner.states.directory)
-        except OSError as error:
-            raise write_error(path, error) from error
-        learner_settings.store(path, settings)  # from here on it is a learner
+        make_learner(path, settings)
         return learner
 
     @classmethod
     def open(cls, directory: str | Path) -> "Learner":
         path = Path(directory)
-        check_learner(path)
-        return cls(path, learner_settings.load(path))
+        return cls(path, learner_settings.load(LearnerDirectory.open(path).home))
 
     # Learning
 
@@ -111,35 +117,44 @@ class Learner:
     ) -> Learned:
         """Learn new classes, or more pictures of known ones, from folders or from pictures in memory.
 
-        Raises Stopped if `request_stop` was called: then `resume` goes on, if there was something to go on with.
+        Raises Stopped if `request_stop` was called: then `resume` continues, if learning itself had begun.
         """
         clock = TimePlan(np.inf)
-        if minutes is not None and not 0 < minutes < 1e6:
-            raise SparclError(f"{minutes} minutes is no time to learn in. Give a number above 0.")
-        if epochs is not None and not 1 <= epochs <= 100_000:
-            raise SparclError(f"{epochs} epochs is impossible. Give a number from 1.")
-        with locked(self.directory):
-            self._finish_cleaning()
-            if self.pending.exists():
+        if minutes is not None and not 0 < minutes < MAX_MINUTES:
+            raise SparclError(
+                f"{minutes:g} minutes is no time to learn in. Give a number above 0 and below {MAX_MINUTES:,}."
+            )
+        if epochs is not None and not 1 <= epochs <= MAX_EPOCHS:
+            raise SparclError(f"{epochs} epochs is impossible. Give a number from 1 to {MAX_EPOCHS:,}.")
+        listener = listener or Silent()
+        with LearnerDirectory.locked(self.directory, self.settings) as directory:
+            pending = directory.pending
+            if pending.exists():
                 raise SparclError(
-                    f"{self.directory} has a learn that was interrupted. Go on with it: "
+                    f"{self.directory} has a learning session that was interrupted. Continue it: "
                     f"sparcl learn {quoted(self.directory)} --resume; or drop it: sparcl undo {quoted(self.directory)}"
                 )
-            self.pending.clear()  # pictures of a learn that was cut off before it began
+            if pending.begun():
+                listener.noted("Dropped a learning session that was interrupted while its pictures were being read.")
+                pending.clear()
             try:
-                self._gather(classes, minutes, epochs, progress, (listener or Silent()).noted)
+                prepare(directory, self.settings, classes, minutes, epochs, self._poll, progress, listener.noted)
             except BaseException:
-                self.pending.clear()
+                pending.clear()
                 raise
-            return self._learn_pending(listener or Silent(), clock)
+            return self._learn_pending(directory, listener, clock)
 
     def resume(self, listener: Listener | None = None) -> Learned:
-        """Go on with a learn that was interrupted."""
-        with locked(self.directory):
-            self._finish_cleaning()
-            if not self.pending.exists():
-                raise SparclError(f"{self.directory} has no interrupted learn: there is nothing to resume.")
-            return self._learn_pending(listener or Silent(), TimePlan(np.inf))
+        """Continue a learning session that was interrupted."""
+        with LearnerDirectory.locked(self.directory, self.settings) as directory:
+            if not directory.pending.exists():
+                why = "was interrupted while its pictures were being read: give its folders again"
+                raise SparclError(
+                    f"The learning session in {self.directory} {why}."
+                    if directory.pending.begun()
+                    else f"{self.directory} has no interrupted learning session: there is nothing to resume."
+                )
+            return self._learn_pending(directory, listener or Silent(), TimePlan(np.inf))
 
     def request_stop(self) -> None:
         """Stop at the next safe moment. May be called from a signal handler or another thread."""
@@ -148,36 +163,41 @@ class Learner:
             self._session.request_stop()
 
     def undo(self) -> str:
-        """Back to before the last learn. Says what was done."""
-        with locked(self.directory):
-            if self._drop_pending():
-                return "Dropped the learn that was interrupted; the learner is as it was before it."
-            numbers = self.states.numbers()
+        """Drop an interrupted learning session; if there is none, go back to before the last finished one. Says which
+        of them it did."""
+        with LearnerDirectory.locked(self.directory, self.settings, damaged_pending=True) as directory:
+            if directory.pending.begun():
+                moment = "" if directory.pending.exists() else " while its pictures were being read"
+                directory.pending.clear()
+                return (
+                    f"Dropped the learning session that was interrupted{moment}; {self.directory} is as it was "
+                    "before it, and everything learned earlier is still there."
+                )
+            numbers = directory.states.numbers()
             if not numbers:
                 raise SparclError(f"{self.directory} has learned nothing: there is nothing to undo.")
             if numbers[0] > 1 and numbers[0] - 1 not in numbers:
-                raise SparclError(
-                    f"{self.directory} can undo {counted(self.settings.undo_steps, 'learn')}, and has done so already."
-                )
-            self.states.remove_newest()
-            then = f"after learn {numbers[0] - 1}" if numbers[0] > 1 else "before it had learned anything"
-            return f"Undone: {self.directory} is as it was {then}."
+                steps = counted(self.settings.undo_steps, "learning session")
+                raise SparclError(f"{self.directory} can undo {steps}, and has done so already.")
+            directory.states.remove_newest()
+            then = f"after learning session {numbers[0] - 1}" if numbers[0] > 1 else "before it had learned anything"
+            return f"Undone learning session {numbers[0]}: {self.directory} is as it was {then}."
 
-    def _learn_pending(self, listener: Listener, clock: TimePlan) -> Learned:
+    def _learn_pending(self, directory: LearnerDirectory, listener: Listener, clock: TimePlan) -> Learned:
         def begun(session: Session) -> None:
             self._session = session
             if self._stop_requested:
                 session.request_stop()
 
         try:
-            skipped = self.pending.order().skipped
-            return Learned(learn_pending(self.settings, self.states, self.pending, listener, clock, begun), skipped)
+            skipped = directory.pending.order().skipped
+            entry = learn_pending(self.settings, directory, listener, clock, begun)
         except Stopped:
             assert self._session is not None
             self._session.checkpoint()
             raise
         except DivergedError as error:  # it would diverge again
-            self.pending.clear()
+            directory.pending.clear()
             slower = self.settings.training.method.options["learning_rate"] / 10
             raise SparclError(
                 f"{error} {self.directory} is as it was before. What it was made with stays, so make another one, "
@@ -186,73 +206,17 @@ class Learner:
         finally:
             self._session = None
             self._stop_requested = False
-
-    def _finish_cleaning(self) -> None:
-        """A power cut between the new state and the removal of what led to it leaves a learn that is done already."""
-        if self.pending.exists() and self.pending.order().base < self.states.newest():
-            self.pending.clear()
-
-    def _drop_pending(self) -> bool:
-        """Whether there was an interrupted learn to drop."""
-        with contextlib.suppress(SparclError):  # one that is damaged can be dropped all the same
-            self._finish_cleaning()
-        was_there = self.pending.exists()
-        self.pending.clear()
-        return was_there
+        directory.check_name()
+        found = tuple(cautions(entry, self.settings.training.epochs, self.directory))
+        if isinstance(listener, Silent):
+            for caution in found:
+                listener.noted(caution)
+        return Learned(entry, skipped, found)
 
     def _poll(self) -> None:
         if self._stop_requested:
             self._stop_requested = False
             raise Stopped
-
-    def _gather(
-        self,
-        classes: Mapping[str, Pictures],
-        minutes: float | None,
-        epochs: int | None,
-        progress: Progress | None,
-        note: Callable[[str], None],
-    ) -> None:
-        """Decode everything and write it down; from then on the learn is pending."""
-        base = Base(self.states, self.states.newest())
-        new = [_checked_name(name) for name in classes if name not in base.classes]
-        names = (*base.classes, *new)
-        if not classes:
-            raise SparclError("There is nothing to learn: give at least one class.")
-        if len(names) > MOST_CLASSES:
-            raise SparclError(f"{self.directory} would have {len(names):,} classes; {MOST_CLASSES:,} are the most.")
-        size = self.settings.pictures.size
-        gathered = Gathered({names.index(name): pictures for name, pictures in classes.items()}, size, self._poll)
-        checksum = self.pending.write_images(gathered.blocks(progress))
-        labels = np.array(gathered.labels, np.int64)
-        for name in classes:
-            if not (labels == names.index(name)).any():
-                reason = f" The first problem: {gathered.skipped[0]}" if gathered.skipped else ""
-                raise SparclError(f"There is no readable picture of {name!r}.{reason}")
-        images = self.pending.map_images(len(labels), size)
-        digests = held_out.digests(images)
-        for one, other, count in held_out.in_two_classes(digests, labels):
-            note(f"{counted(count, 'picture')} given as {names[one]!r} and as {names[other]!r}: only one can be right.")
-        held = self._hold_out(base, digests, labels)
-        if (~held).sum() < 2:
-            raise SparclError(
-                "One picture is too little to learn from: give at least 2, better 20 or more of each class."
-            )
-        skipped = tuple(gathered.skipped)
-        order = Order(base.number, names, len(new), size, len(labels), checksum, skipped, minutes, epochs)
-        self.pending.write(order, labels, held)
-
-    def _hold_out(self, base: Base, digests: Any, labels: Any) -> Any:
-        held = np.zeros(len(labels), bool)
-        pictures = self.settings.pictures
-        known, known_labels = (
-            base.held_out if base.number else (np.zeros((0, 3, 1, 1), np.uint8), np.zeros(0, np.int64))
-        )
-        for label in np.unique(labels):
-            of_class = np.flatnonzero(labels == label)
-            already = held_out.digests(known[known_labels == label])
-            held[of_class] = held_out.choose(digests[of_class], pictures.held_out, pictures.held_out_most, already)
-        return held
 
     # Looking
 
@@ -275,7 +239,7 @@ class Learner:
         return predictor.predict(np.stack(images)) if images else []
 
     def planned_network(self) -> Graph:
-        """The graph of the network that the first learn will make; raises if it cannot be built."""
+        """The graph of the network that the first learning session will make; raises if it cannot be built."""
         training, size = self.settings.training, self.settings.pictures.size
         try:
             return build_model(training.model, (3, size, size), max(self.settings.classes, 2), training.width)
@@ -285,17 +249,3 @@ class Learner:
     def status(self) -> dict[str, Any]:
         """Classes, samples kept, sparsity, sizes, history."""
         return describe(self)
-
-
-def _is_free(path: Path) -> bool:
-    """Whether a directory is empty, but for what a `new` leaves that was cut off by a full disk or a power cut."""
-    half_made = ("states", learner_settings.FILE + TEMPORARY_SUFFIX)
-    return path.is_dir() and all(
-        entry.name in half_made and not (entry.is_dir() and any(entry.iterdir())) for entry in path.iterdir()
-    )
-
-
-def _checked_name(name: Any) -> str:
-    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise SparclError(f"{name!r} cannot be the name of a class. Give a short name of printable characters.")
-    return name

@@ -1,5 +1,6 @@
 """What a state says about its network, and predicting with it. Loads only what predicting needs."""
 
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +14,19 @@ from sparcl import _engine
 from sparcl.data.augmentation import Augmentation
 from sparcl.data.pictures import centre_square
 from sparcl.device.prediction import Prediction, ranked
-from sparcl.device.states import State, States
+from sparcl.device.states import DIRECTORY as STATES
+from sparcl.device.states import States
 from sparcl.errors import SparclError
+from sparcl.files import Directory
 from sparcl.graph import MODELS, MOST_WIDTH, Graph, build_model
 from sparcl.network.native import NativeNetwork
 from sparcl.network.restoring import load_network
+from sparcl.tensor_files import State
 from sparcl.wording import quoted
 
 FORMAT = 1
 MOST_CLASSES = 10_000
+ATTEMPTS = 20  # to read a state beside somebody who learns and undoes
 LARGEST_SCALE = 1e7  # of pixels between 0 and 1, whose deviation is 1e-6 at least
 
 
@@ -112,20 +117,22 @@ def check_learner(directory: Path) -> None:
 
 def open_predictor(directory: Path) -> Predictor:
     """The last committed state, also while something is being learned. A state may vanish while it is looked for."""
-    check_learner(directory)
-    states = States(directory / "states")
-    for _ in range(3):
-        number = states.newest()
-        if not number:
-            raise SparclError(
-                f"{directory} has learned nothing yet. Begin with: sparcl learn {quoted(directory)} FOLDER FOLDER"
-            )
-        try:
+    for _ in range(ATTEMPTS):
+        check_learner(directory)
+        with contextlib.suppress(FileNotFoundError), Directory.open(directory / STATES) as opened:
+            states = States(opened)
+            number = states.newest()
+            if not number:
+                raise SparclError(
+                    f"{directory} has learned nothing yet. Begin with: sparcl learn {quoted(directory)} FOLDER FOLDER"
+                )
             with states.open(number) as sealed:
                 return Predictor(sealed, sealed.state)
-        except FileNotFoundError:
-            continue
-    raise SparclError(f"{directory} is changing too fast to be read. Try again.")
+    raise changing(directory)
+
+
+def changing(directory: Path) -> SparclError:
+    return SparclError(f"{directory} is changing too fast to be read. Try again.")
 
 
 def _whole(value: Any, least: int, most: int) -> int:

@@ -1,29 +1,35 @@
-"""A learn that has begun: its decoded pictures and its checkpoints, so that it can go on after a power cut.
+"""A learning session that has begun: its decoded pictures and its checkpoints, so that it survives a power cut.
 
+    learning/                            made when the first picture is read
     learning/images.bin                  the decoded pictures, one after another
     learning/task.safetensors            their labels, what is held out, the classes, the budget: written last
     learning/checkpoints/*.safetensors   where learning stands
+    dropped/                             the same directory once the session is over, until it is removed
 
 The pictures themselves are no longer needed once the task file is there: the memory card they came from may be gone.
 """
 
-import contextlib
+import math
+import os
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparcl import tensor_files
 from sparcl.checked import check
-from sparcl.device.states import State, read_sealed, write_sealed
 from sparcl.errors import SparclError
-from sparcl.files import make_directory, sync, write_error
-from sparcl.learning.checkpoints import KEPT, UNREADABLE, Tensors, newest_first, path_of
+from sparcl.files import Directory
+from sparcl.learning import checkpoints
+from sparcl.tensor_files import UNREADABLE, State, Tensors
 from sparcl.wording import quoted
+
+DIRECTORY, DROPPED = "learning", "dropped"
+IMAGES, TASK, CHECKPOINTS = "images.bin", "task.safetensors", "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Pending:
-    """A learn that has begun."""
+    """A session whose pictures are all here."""
 
     order: Order
     images: NDArray[np.uint8]  # mapped from the disk
@@ -52,46 +58,52 @@ class Pending:
 
 
 class PendingDirectory:
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._images, self._task = directory / "images.bin", directory / "task.safetensors"
-        self._checkpoints = directory / "checkpoints"
+    """`home` is the learner's directory. What is to be removed is renamed first, so that a power cut never leaves a
+    part of a session that looks like one which was interrupted."""
+
+    def __init__(self, home: Directory) -> None:
+        self._home = home
+
+    def begun(self) -> bool:
+        """Whether there is a session that is not finished; perhaps its pictures were still being read."""
+        return self._home.exists(DIRECTORY)
 
     def exists(self) -> bool:
-        return self._task.is_file()
+        """Whether there is one that can be resumed, because all of its pictures are here."""
+        return self._home.exists(f"{DIRECTORY}/{TASK}")
 
     def clear(self) -> None:
-        """Nothing is pending any more; also removes what a power cut left while pictures were decoded."""
+        """Nothing is pending any more."""
+        self.remove_dropped()
         try:
-            with contextlib.suppress(FileNotFoundError):
-                self._task.unlink()
-                sync(self.directory)
+            os.rename(DIRECTORY, DROPPED, src_dir_fd=self._home.fileno(), dst_dir_fd=self._home.fileno())
+            self._home.sync()
+        except FileNotFoundError:
+            return
         except OSError as error:
-            raise write_error(self._task, error) from error
-        shutil.rmtree(self.directory, ignore_errors=True)
+            raise self._home.write_error(DIRECTORY, error) from error
+        self.remove_dropped()
+
+    def remove_dropped(self) -> None:
+        """What is left of a session that is over."""
+        if self._home.exists(DROPPED):
+            shutil.rmtree(DROPPED, ignore_errors=True, dir_fd=self._home.fileno())
 
     def write_images(self, blocks: Iterator[NDArray[np.uint8]]) -> int:
         """Write pictures as they are decoded; returns their checksum. They count only once `write` is done."""
         found = 0
         try:
-            make_directory(self.directory)
-            with open(self._images, "wb") as file:
+            with self._opened(make=True) as directory, directory.writer(IMAGES) as file:
                 for block in blocks:
                     file.write(block.tobytes())
                     found = zlib.crc32(block.tobytes(), found)
-            sync(self._images)
         except OSError as error:
-            raise write_error(self._images, error) from error
+            raise self._home.write_error(DIRECTORY, error) from error
         return found
 
-    def map_images(self, count: int, size: int) -> NDArray[np.uint8]:
-        mapped = np.memmap(self._images, np.uint8, mode="r", shape=(count, 3, size, size))
-        if self._images.stat().st_size != mapped.nbytes:
-            raise ValueError("images.bin has the wrong size")
-        return mapped.view(np.ndarray)
-
     def write(self, order: Order, labels: NDArray[np.int64], held_out: NDArray[np.bool_]) -> None:
-        write_sealed(self._task, {"labels": labels, "held_out": held_out}, asdict(order))
+        with self._opened() as directory:
+            checkpoints.write(directory, TASK, {"labels": labels, "held_out": held_out}, asdict(order))
 
     def order(self) -> Order:
         """What was asked for; raises SparclError if it cannot be read."""
@@ -100,45 +112,66 @@ class PendingDirectory:
     def read(self) -> Pending:
         order, tensors = self._read_task()
         try:
-            images = self.map_images(order.count, order.size)
+            images = self._map_images(order)
             if zlib.crc32(images.data) != order.checksum:
-                raise ValueError("images.bin has changed")
+                raise ValueError(f"{IMAGES} has changed")
             return Pending(order, images, *_checked(order, tensors))
-        except (*UNREADABLE, OverflowError) as error:
+        except UNREADABLE as error:
             raise self._damaged(error) from error
+
+    def _map_images(self, order: Order) -> NDArray[np.uint8]:
+        with self._opened() as directory, directory.open_file(IMAGES) as file:
+            shape = (order.count, 3, order.size, order.size)
+            if os.fstat(file.fileno()).st_size != math.prod(shape):
+                raise ValueError(f"{IMAGES} has the wrong size")
+            return np.memmap(file, np.uint8, mode="r", shape=shape).view(np.ndarray)
 
     def _read_task(self) -> tuple[Order, Tensors]:
         try:
-            tensors, state = read_sealed(self._task)
+            with self._opened() as directory, directory.open_file(TASK) as file:
+                tensors, state = tensor_files.read(file)
             fields = {name: state[name] for name in Order.__dataclass_fields__}
             return check(Order, fields), tensors
-        except (*UNREADABLE, OverflowError) as error:
+        except UNREADABLE as error:
             raise self._damaged(error) from error
 
     # Where it stands
 
     def save(self, number: int, tensors: Tensors, state: State) -> None:
-        write_sealed(path_of(self._checkpoints, number), tensors, state)
-        for stale in newest_first(self._checkpoints)[KEPT:]:
-            with contextlib.suppress(OSError):
-                stale.unlink(missing_ok=True)
+        try:
+            with self._opened() as learning, learning.subdirectory(CHECKPOINTS, make=True) as directory:
+                checkpoints.save(directory, number, tensors, state)
+        except OSError as error:
+            raise self._home.write_error(DIRECTORY, error) from error
 
-    def load(self) -> tuple[Tensors, State] | None:
-        """The newest checkpoint that is whole; None: learning has not got that far."""
-        paths = newest_first(self._checkpoints)
-        for path in paths:
-            with contextlib.suppress(*UNREADABLE):
-                return read_sealed(path)
-        if paths:
+    def load(self, note: Callable[[str], None]) -> tuple[Tensors, State] | None:
+        """The newest checkpoint that is whole; None: learning has not got that far. What is passed over is noted."""
+        if not self._home.exists(f"{DIRECTORY}/{CHECKPOINTS}"):
+            return None
+        problem = None
+        with self._home.subdirectory(f"{DIRECTORY}/{CHECKPOINTS}") as directory:
+            for name in checkpoints.newest_first(directory):
+                try:
+                    with directory.open_file(name) as file:
+                        found = tensor_files.read(file)
+                except UNREADABLE as error:
+                    problem = problem or f"{directory.path / name} is damaged ({checkpoints.reason_of(error)})."
+                    continue
+                if problem:
+                    note(f"{problem} Continuing from the checkpoint before it.")
+                return found
+        if problem:
             raise self._damaged(ValueError("no checkpoint can be read"))
         return None
 
+    def _opened(self, make: bool = False) -> Directory:
+        return self._home.subdirectory(DIRECTORY, make)
+
     def _damaged(self, error: Exception) -> SparclError:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        learner = self.directory.parent
         return SparclError(
-            f"The learn that was interrupted in {learner} is damaged ({reason}). "
-            f"Drop it with `sparcl undo {quoted(learner)}`; the learner itself is whole."
+            f"The learning session that was interrupted in {self._home.path} is damaged "
+            f"({checkpoints.reason_of(error)}). Drop it with `sparcl undo {quoted(self._home.path)}`; "
+            "the learner itself is whole."
         )
 
 

@@ -1,4 +1,4 @@
-"""One learn: the loop of a run, around one task of pictures, from one committed state to the next.
+"""One learning session: the loop of a run, around one task of pictures, from one committed state to the next.
 
     base state ──► room for new classes ──► judge ──► learn (checkpoints, time plan) ──► judge ──► next state
 
@@ -9,6 +9,7 @@ import contextlib
 import datetime
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,18 +21,18 @@ from sparcl.device.base import Base
 from sparcl.device.growth import grow, shrink_buffer
 from sparcl.device.held_out import digests
 from sparcl.device.judgement import Judgement, judge
+from sparcl.device.learner_directory import LearnerDirectory
 from sparcl.device.pending import Pending, PendingDirectory
 from sparcl.device.settings import LearnerSettings
-from sparcl.device.states import State, States
 from sparcl.device.time_plan import TimePlan, epochs_that_fit, stage_epochs
 from sparcl.errors import SparclError
 from sparcl.generators import Generators
-from sparcl.learning.checkpoints import UNREADABLE, Tensors
 from sparcl.learning.loop import Loop
 from sparcl.learning.position import Position
 from sparcl.learning.state import capture_loop, check_place, restore_loop
 from sparcl.methods import ReservoirBuffer
 from sparcl.network.restoring import checked_index
+from sparcl.tensor_files import UNREADABLE, State, Tensors
 from sparcl.wording import quoted
 
 HISTORY_KEPT = 1000
@@ -39,7 +40,7 @@ IMPOSSIBLE = (*UNREADABLE, IndexError, OverflowError, AttributeError)
 
 
 class Listener(Protocol):
-    """Who watches a learn."""
+    """Who watches a learning session."""
 
     def noted(self, text: str) -> None: ...
     def started(self, total_steps: int, done_steps: int) -> None: ...
@@ -53,12 +54,13 @@ class Session(Loop):
         base: Base,
         pending: Pending,
         directory: PendingDirectory,
+        learner: Path,
         listener: Listener,
         clock: TimePlan,
     ) -> None:
         self.base, self.pending = base, pending
         self.directory, self.listener = directory, listener
-        check_that_it_fits(settings, base, pending.order, directory.directory.parent)
+        check_that_it_fits(settings, base, pending.order, learner)
         self.task = task_of(base, pending)
         self.description = description_of(settings, base, pending.order, self.task)
         super().__init__(
@@ -69,7 +71,7 @@ class Session(Loop):
         )
         self._full_stage: int = getattr(self.sparsifier, "stage_epochs", 1)
         self.before: Judgement | None = None
-        found, used = directory.load(), 0.0
+        found, used = directory.load(listener.noted), 0.0
         try:
             if found is not None:
                 used = self._resume(*found)
@@ -80,8 +82,8 @@ class Session(Loop):
         except IMPOSSIBLE as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise SparclError(
-                f"What is stored in {directory.directory.parent} does not fit together ({reason}). "
-                f"`sparcl undo {quoted(directory.directory.parent)}` drops the newest of it."
+                f"What is stored in {learner} does not fit together ({reason}). "
+                f"`sparcl undo {quoted(learner)}` drops the newest of it."
             ) from error
         minutes = pending.order.minutes
         self.time = TimePlan(60 * minutes if minutes else np.inf, used + clock.used)
@@ -188,7 +190,7 @@ class Session(Loop):
         tensors = shrink_buffer(tensors, self.settings.buffer_size, generators["reservoir"])
         self._restore(tensors, {**base.state, "generators": generators.state()})
         if self.position != Position(task=self.task.index, total_steps=self.position.total_steps):
-            raise ValueError("the state is not the end of a learn")
+            raise ValueError("the state is not the end of a learning session")
 
     def _restore(self, tensors: Tensors, state: State) -> None:
         logits = tensors["method.buffer.logits"]
@@ -202,12 +204,15 @@ class Session(Loop):
         self, held: NDArray[np.uint8], labels: NDArray[np.int64], after: Judgement
     ) -> tuple[Tensors, State]:
         order, task = self.pending.order, self.task
+        buffer = self._buffer()
+        kept = buffer.labels[: len(buffer)]
         entry = {
             "number": self.base.number + 1,
             "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "pictures": {
                 order.classes[label]: int((task.train.labels == label).sum()) for label in np.unique(task.train.labels)
             },
+            "kept": {order.classes[label]: int((kept == label).sum()) for label in np.unique(task.train.labels)},
             "new": list(order.classes[len(order.classes) - order.new :]),
             "skipped": len(order.skipped),
             "epochs": self.epochs,
@@ -247,24 +252,24 @@ class Session(Loop):
 
 def learn_pending(
     settings: LearnerSettings,
-    states: States,
-    directory: PendingDirectory,
+    directory: LearnerDirectory,
     listener: Listener,
     clock: TimePlan,
     on_session: Callable[[Session], None],
 ) -> dict[str, Any]:
     """Learn what is pending and commit it; returns the entry of the history. `clock` runs since the command began."""
-    pending = directory.read()
-    if pending.order.base != states.newest():
+    learner, pending = directory.home.path, directory.pending.read()
+    if pending.order.base != directory.states.newest():
         raise SparclError(
-            f"The state from which the interrupted learn in {directory.directory.parent} began is gone. "
-            f"Drop it with `sparcl undo {quoted(directory.directory.parent)}`."
+            f"The state from which the interrupted learning session in {learner} began is gone. "
+            f"Drop it with `sparcl undo {quoted(learner)}`."
         )
-    session = Session(settings, Base(states, pending.order.base), pending, directory, listener, clock)
+    base = Base(directory.states, pending.order.base)
+    session = Session(settings, base, pending, directory.pending, learner, listener, clock)
     on_session(session)
     tensors, state = session.run()
-    states.commit(pending.order.base + 1, tensors, state, settings.undo_steps + 1)
+    directory.states.commit(pending.order.base + 1, tensors, state, settings.undo_steps + 1)
     with contextlib.suppress(SparclError):  # it is learned: what cannot be removed now is removed by the next one
-        directory.clear()
+        directory.pending.clear()
     entry: dict[str, Any] = state["history"][-1]
     return entry

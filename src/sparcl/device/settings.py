@@ -5,16 +5,15 @@ They are made once, by `sparcl new`, completely resolved, and stored as settings
 
 import math
 import re
-from pathlib import Path
 from typing import Annotated, Any
 
 from sparcl.checked import Bounds, Checked, plain, rules_of, setting
 from sparcl.device.model import LARGEST_SCALE
 from sparcl.errors import SparclError
-from sparcl.files import write_json
-from sparcl.learning.run_directory import read_json
+from sparcl.files import Directory, as_json, from_json
 from sparcl.learning.settings import Settings, Values, merge, resolve, validated
 from sparcl.methods import METHODS, Rehearsal
+from sparcl.seals import sealed
 
 FILE = "settings.json"
 MOST_SAMPLES = 10_000_000  # of a buffer, as in the settings of a run
@@ -28,14 +27,14 @@ class PictureSettings(Checked):
     size: int = setting(default=64, ge=8, le=1024, meaning="side of the squares that pictures are resized to")
     flip: bool = setting(default=True, meaning="mirror training pictures at random")
     padding: int | None = setting(
-        default=None, ge=0, le=64, meaning="shift them by up to so many pixels; default: size/8"
+        default=None, ge=0, le=64, meaning="shift them by up to this many pixels; default: size/8"
     )
     mean: tuple[Mean, Mean, Mean] | None = setting(
         default=None, meaning="of the channels, 0 to 1; default: of the first pictures learned"
     )
     std: tuple[Spread, Spread, Spread] | None = setting(default=None, meaning="the same for the standard deviation")
     held_out: float = setting(default=0.1, ge=0, le=0.5, meaning="share that is never trained on, to judge by")
-    held_out_most: int = setting(default=50, ge=1, meaning="but no more than so many of each class")
+    held_out_most: int = setting(default=50, ge=1, meaning="but no more than this many of each class")
 
 
 class LearnerSettings(Checked):
@@ -48,7 +47,7 @@ class LearnerSettings(Checked):
         default=None, gt=0, meaning="limit of the buffer in MB (10^6 bytes) instead of samples"
     )
     undo_steps: int = setting(
-        default=1, ge=1, le=100, meaning="how many learns can be undone; each keeps a whole state"
+        default=1, ge=1, le=100, meaning="how many learning sessions can be undone; each keeps a whole state"
     )
 
     def sample_bytes(self, outputs: int) -> int:
@@ -57,7 +56,7 @@ class LearnerSettings(Checked):
         return 3 * self.pictures.size**2 + 16 + (4 * outputs if keeps_logits else 0)
 
     def capacity(self, outputs: int) -> int:
-        """Samples that the buffer may hold when the network has so many outputs."""
+        """Samples that the buffer may hold when the network has this many outputs."""
         if self.buffer_mb is None:
             return self.training.buffer_size
         return max(2, min(int(self.buffer_mb * 1e6) // self.sample_bytes(outputs), MOST_SAMPLES))
@@ -100,16 +99,21 @@ def buffer_budget(text: str) -> Values:
     return {"buffer_mb": float(found[1])} if found[2] else {"training": {"buffer_size": int(found[1])}}
 
 
-def store(directory: Path, settings: LearnerSettings) -> None:
-    write_json(directory / FILE, plain(settings))
+def store(directory: Directory, settings: LearnerSettings) -> None:
+    directory.write_bytes(FILE, as_json(sealed(plain(settings))))
 
 
-def load(directory: Path) -> LearnerSettings:
-    stored: dict[str, Any] = read_json(directory / FILE)
+def load(directory: Directory) -> LearnerSettings:
+    path = directory.path / FILE
+    try:
+        content = directory.read_bytes(FILE)
+    except OSError as error:
+        raise SparclError(f"{path} could not be read: {error.strerror or error}.") from error
+    stored: dict[str, Any] = from_json(content, path)
     try:
         return make(stored)
     except SparclError as error:
-        raise SparclError(f"{directory / FILE} is damaged: {error}") from error
+        raise SparclError(f"{path} is damaged: {error}") from error
 
 
 def _checked(settings: LearnerSettings) -> LearnerSettings:

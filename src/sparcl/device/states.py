@@ -1,6 +1,6 @@
 """The states of a learner on disk, one file each: whatever happens, the newest one is a whole one.
 
-    states/0000000003.safetensors    after the third learn: network, buffer, held-out pictures, history, everything
+    states/0000000003.safetensors    after the third learning session: network, buffer, held-out pictures, history
 
 A state is written under a temporary name, synced and renamed: the rename is the moment at which something is learned.
 The newest number counts. Every array and the JSON beside them carry a checksum, so that a file which a worn-out memory
@@ -8,138 +8,84 @@ card has changed is noticed, and what a hostile one says is checked by whoever u
 """
 
 import contextlib
-import json
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import safetensors
-from numpy.typing import NDArray
-
+from sparcl import tensor_files
 from sparcl.errors import SparclError
-from sparcl.files import TEMPORARY_SUFFIX, sync, write_error
-from sparcl.learning.checkpoints import UNREADABLE, Tensors, newest_first, path_of, write
+from sparcl.files import Directory, atomic_writer
+from sparcl.learning import checkpoints
+from sparcl.learning.checkpoints import reason_of
+from sparcl.tensor_files import UNREADABLE, SealedTensors, State, Tensors
 from sparcl.wording import quoted
 
-State = dict[str, Any]
+DIRECTORY = "states"
 
 
 class States:
-    def __init__(self, directory: Path) -> None:
+    """`directory` is the one that holds the states, and stays the same one whatever it is called by now."""
+
+    def __init__(self, directory: Directory) -> None:
         self.directory = directory
 
     def numbers(self) -> list[int]:
         """Those that are there, the newest first."""
-        return [int(path.stem) for path in newest_first(self.directory)]
+        return list(checkpoints.numbers(self.directory))
 
     def newest(self) -> int:
         """0: nothing has been learned yet."""
         return next(iter(self.numbers()), 0)
 
     def path(self, number: int) -> Path:
-        return path_of(self.directory, number)
+        """What to call it."""
+        return self.directory.path / checkpoints.name_of(number)
+
+    def size(self, number: int) -> int:
+        """In bytes. Raises FileNotFoundError if it is gone."""
+        with self.directory.open_file(checkpoints.name_of(number)) as file:
+            return file.seek(0, 2)
 
     def commit(self, number: int, tensors: Tensors, state: State, kept: int) -> None:
-        """Write a new state; older ones than the last `kept` and what a power cut left half-written go."""
-        write_sealed(self.path(number), tensors, state)
-        old = newest_first(self.directory)[kept:]
-        for stale in [*old, *self.directory.glob("*" + TEMPORARY_SUFFIX)]:
-            with contextlib.suppress(OSError):  # the state is there: what cannot be removed now is removed next time
-                stale.unlink(missing_ok=True)
+        """Write a new state; older ones than the last `kept` go."""
+        checkpoints.save(self.directory, number, tensors, state, kept)
 
     def remove_newest(self) -> None:
         """The one before becomes the newest."""
-        path = self.path(self.newest())
+        name = checkpoints.name_of(self.newest())
         try:
-            path.unlink()
-            sync(self.directory)
+            self.directory.remove(name)
+            self.directory.sync()
         except OSError as error:
-            raise write_error(path, error) from error
+            raise self.directory.write_error(name, error) from error
 
     @contextlib.contextmanager
-    def open(self, number: int) -> Iterator["Sealed"]:
-        path = self.path(number)
+    def open(self, number: int) -> Iterator[SealedTensors]:
+        """Raises FileNotFoundError if it is gone, SparclError if it is damaged."""
         try:
-            with open(path, "rb"):  # safetensors calls everything that it may not open missing
-                pass
+            file = self.directory.open_file(checkpoints.name_of(number))
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise SparclError(f"{path} could not be read: {error.strerror or error}.") from error
+            raise SparclError(f"{self.path(number)} could not be read: {error.strerror or error}.") from error
         try:
-            with safetensors.safe_open(path, framework="numpy") as file:
-                yield Sealed(file)
-        except FileNotFoundError:
-            raise
-        except (*UNREADABLE, IndexError, OverflowError, AttributeError) as error:
-            raise damaged(path, error) from error
+            with file, tensor_files.opened(file) as sealed:
+                yield sealed
+        except UNREADABLE as error:
+            raise self._damaged(number, error) from error
 
-
-class Sealed(Mapping[str, NDArray[Any]]):
-    """The tensors of a file, each checked against its checksum when it is asked for; and the state beside them."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.state = opened(json.loads(file.metadata()["state"]))
-        self._checksums: dict[str, int] = self.state["checksums"]
-        if self._checksums.keys() != set(file.keys()):
-            raise ValueError("arrays are missing, or there are too many")
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        tensor: NDArray[Any] = self._file.get_tensor(name)
-        if checksum(tensor) != self._checksums[name]:
-            raise ValueError(f"{name} has changed")
-        return tensor
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._checksums)
-
-    def __len__(self) -> int:
-        return len(self._checksums)
+    def _damaged(self, number: int, error: Exception) -> SparclError:
+        advice = f"`sparcl undo {quoted(self.directory.path.parent)}` goes back to the state before it."
+        if number > 1 and number - 1 not in self.numbers():
+            advice = "No older state is kept: make a new learner."
+        return SparclError(f"{self.path(number)} is damaged ({reason_of(error)}). {advice}")
 
 
 def write_sealed(path: Path, tensors: Tensors, state: State) -> None:
-    write(path, tensors, sealed(tensors, state))
+    with atomic_writer(path) as file:
+        tensor_files.write(file, tensors, state)
 
 
 def read_sealed(path: Path) -> tuple[Tensors, State]:
     """Everything in a file. Raises what UNREADABLE lists if anything in it has changed."""
-    with safetensors.safe_open(path, framework="numpy") as file:
-        found = Sealed(file)
-        return dict(found), found.state
-
-
-def sealed(tensors: Tensors, state: State) -> State:
-    """The state with the checksums of all tensors, and its own."""
-    whole = {**state, "checksums": {name: checksum(tensor) for name, tensor in tensors.items()}}
-    return {**whole, "seal": _seal(whole)}
-
-
-def opened(state: Any) -> State:
-    if not isinstance(state, dict) or not isinstance(state.get("checksums"), dict):
-        raise ValueError("it holds no state")
-    content = {key: value for key, value in state.items() if key != "seal"}
-    if state.get("seal") != _seal(content):
-        raise ValueError("the state has changed")
-    return content
-
-
-def checksum(tensor: NDArray[Any]) -> int:
-    """Of the numbers, and of what they are."""
-    contiguous = np.ascontiguousarray(tensor)
-    return zlib.crc32(contiguous.reshape(-1).view(np.uint8).data, zlib.crc32(f"{tensor.dtype}{tensor.shape}".encode()))
-
-
-def _seal(content: State) -> int:
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
-
-
-def damaged(path: Path, error: Exception) -> SparclError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    before = int(path.stem) - 1
-    advice = f"`sparcl undo {quoted(path.parent.parent)}` goes back to the state before it."
-    if before and not path_of(path.parent, before).exists():
-        advice = "No older state is kept: the learner must be made anew."
-    return SparclError(f"{path} is damaged ({reason}). {advice}")
+    with open(path, "rb") as file:
+        return tensor_files.read(file)

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparcl.device.base import Base
+from sparcl.device.cautions import forgotten
+from sparcl.device.held_out import digests
+from sparcl.device.learner_directory import LearnerDirectory
+from sparcl.device.model import ATTEMPTS, changing
 from sparcl.errors import SparclError
 from sparcl.files import is_locked
 from sparcl.sparsity.layers import sparse_layers
@@ -17,19 +21,33 @@ if TYPE_CHECKING:
 
 
 def describe(learner: "Learner") -> dict[str, Any]:
-    states, settings = learner.states, learner.settings
-    base = Base(states, states.newest())
-    labels = base.tensors.get("method.buffer.labels", np.zeros(0, np.int64))
-    held_labels = base.held_out[1] if base.number else np.zeros(0, np.int64)
+    """Also while it learns or is undone: a state that vanishes while it is read is looked for again."""
+    for _ in range(ATTEMPTS):
+        directory = LearnerDirectory.open(learner.directory)
+        number = directory.states.newest()
+        with contextlib.suppress(FileNotFoundError):
+            found = _describe(learner, directory, Base(directory.states, number))
+            if directory.states.newest() == number:
+                return found
+    raise changing(learner.directory)
+
+
+def _describe(learner: "Learner", directory: LearnerDirectory, base: Base) -> dict[str, Any]:
+    states, settings = directory.states, learner.settings
+    rehearsed, labels = base.rehearsed
+    _, held_labels = base.held_out
     network = _network(learner, base)
-    pending = _is_pending(learner, base)
-    going_on = is_locked(learner.directory)
+    unfinished, resumable = _unfinished(directory, base)
+    learning = is_locked(learner.directory)
+    if unfinished and not learning:
+        unfinished, resumable = _unfinished(directory, base)  # it may have finished before the lock was looked at
     return {
         "directory": str(learner.directory),
         "learns": base.number,
         "can_undo": base.number == 1 or base.number - 1 in states.numbers(),
-        "learning": pending and going_on,
-        "interrupted": pending and not going_on,
+        "learning": unfinished and learning,
+        "interrupted": unfinished and not learning,
+        "resumable": resumable and not learning,
         "classes": [
             {"name": name, "kept": int((labels == label).sum()), "held_out": int((held_labels == label).sum())}
             for label, name in enumerate(base.classes)
@@ -38,23 +56,27 @@ def describe(learner: "Learner") -> dict[str, Any]:
         "method": settings.training.method.name,
         "buffer": {
             "kept": len(labels),
+            "pictures": len(np.unique(digests(rehearsed))),
             "capacity": settings.capacity(network["outputs"]),
             "bytes": len(labels) * settings.sample_bytes(network["outputs"]),
         },
-        "state_bytes": states.path(base.number).stat().st_size if base.number else 0,
+        "state_bytes": states.size(base.number) if base.number else 0,
         "directory_bytes": _size(learner.directory),
         "history": base.history,
+        "caution": forgotten(base.history[-1], settings.training.epochs, learner.directory) if base.history else None,
     }
 
 
-def _is_pending(learner: "Learner", base: Base) -> bool:
-    """A learn may finish while this looks: what is gone then was never damaged."""
+def _unfinished(directory: LearnerDirectory, base: Base) -> tuple[bool, bool]:
+    """Whether a learning session has begun and is not finished, and whether it could be resumed."""
+    pending = directory.pending
     try:
-        return learner.pending.exists() and learner.pending.order().base == base.number
+        if pending.exists():
+            return (pending.order().base == base.number,) * 2
     except SparclError:
-        if not learner.pending.exists():
-            return False
-        raise
+        if pending.exists():  # otherwise it ended while it was looked at, and was never damaged
+            raise
+    return pending.begun(), False
 
 
 def _size(directory: Path) -> int:
@@ -68,7 +90,7 @@ def _size(directory: Path) -> int:
 
 
 def _network(learner: "Learner", base: Base) -> dict[str, Any]:
-    """What is there, or before the first learn what will be."""
+    """What is there, or before the first learning session what will be."""
     training = learner.settings.training
     graph = base.description.graph() if base.description else learner.planned_network()
     active = {name: len(tensor) for name, tensor in base.tensors.items() if name.startswith("index.")}

@@ -2,7 +2,7 @@
 
 After a few steps it is known how long one takes. Then as many epochs are planned as fit, with stages shortened in
 proportion, so that masks move and samples leave at the same points of the task as they would with all the time there
-is. At the end of each epoch the plan is made anew with what is left, and when time runs out in the middle of one, that
+is. At the end of each epoch the plan is made again with what is left, and when time runs out in the middle of one, that
 epoch ends there, as the last: the mask goes back to its size and nothing half-grown is left.
 """
 

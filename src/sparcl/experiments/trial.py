@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sparcl.checked import Checked, check, setting
 from sparcl.errors import SparclError
-from sparcl.files import write_bytes
+from sparcl.files import locked, make_directory
 from sparcl.learning.position import Count
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings, run_key
@@ -78,7 +78,9 @@ def adopt(trials: Iterable[Trial], root: Path, finished_runs: Iterable[Path]) ->
     for trial in trials:
         source, target = found.get(run_key(trial.settings)), trial.directory(root)
         if source is not None and not is_finished(target):
-            for name in (name for name in ADOPTED if (source / name).is_file()):
-                write_bytes(target.path / name, (source / name).read_bytes())
+            make_directory(target.path)
+            with locked(target.path) as held:
+                for name in (name for name in ADOPTED if (source / name).is_file()):
+                    held.write_bytes(name, (source / name).read_bytes())
             taken.append((trial, source))
     return taken

@@ -19,7 +19,7 @@ from sparcl.checked import plain
 from sparcl.data import load_stream
 from sparcl.errors import SparclError
 from sparcl.experiments.trial import PROGRESS_FILE, Progress, has_begun, is_finished
-from sparcl.files import locked
+from sparcl.files import BusyError, Directory, locked
 from sparcl.learning import environment
 from sparcl.learning.evaluation import Accuracies
 from sparcl.learning.plugins import import_plugins
@@ -39,11 +39,14 @@ class ProgressFile:
     """Tells whoever watches how far the run is. Not worth a sync: after a crash nobody needs it."""
 
     def __init__(self, directory: RunDirectory) -> None:
-        self._path = directory.path / PROGRESS_FILE
+        self._directory = directory.held
         self._written = 0.0
         self._said = Progress(pid=os.getpid(), host=socket.gethostname())
 
     def noted(self, text: str) -> None: ...
+
+    def warned(self, text: str) -> None:
+        print(SAID + text, file=sys.stderr)
 
     def started(self, total_steps: int, done_steps: int) -> None:
         self._started = time.monotonic()
@@ -61,15 +64,14 @@ class ProgressFile:
         self._write(accuracy={kind: sum(row) / len(row) for kind, row in known.items() if row})
 
     def close(self) -> None:
-        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._directory.remove(PROGRESS_FILE)
 
     def _write(self, **news: Any) -> None:
         self._said = replace(self._said, **news)
         self._written = time.monotonic()
-        temporary = self._path.with_name(f"{PROGRESS_FILE}.{os.getpid()}.partial")
-        with contextlib.suppress(OSError):  # a full disk will be noticed by what matters
-            temporary.write_text(json.dumps(plain(self._said)))
-            temporary.replace(self._path)
+        with contextlib.suppress(SparclError):  # a full disk will be noticed by what matters
+            self._directory.write_bytes(PROGRESS_FILE, json.dumps(plain(self._said)).encode(), durable=False)
 
 
 def main() -> None:
@@ -91,10 +93,11 @@ def _work(order: dict[str, Any]) -> int:
     if order["cpus"]:
         os.sched_setaffinity(0, order["cpus"])
     import_plugins([Path(file) for file in order["plugins"]])
-    directory = RunDirectory(Path(order["directory"]))
-    directory.path.mkdir(parents=True, exist_ok=True)
+    path = Path(order["directory"])
+    path.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        _lock(stack, directory.path)
+        directory = RunDirectory(path, _lock(stack, path))
+        directory.remove_leftovers()
         if is_finished(directory):
             return FINISHED
         resumes = has_begun(directory)
@@ -106,7 +109,7 @@ def _work(order: dict[str, Any]) -> int:
         stream = load_stream(chosen.dataset, order_seed=chosen.seed, **vars(chosen.data))
         trainer = Trainer(chosen, stream, directory, report)
         if not resumes:
-            RunDirectory.create(directory.path, trainer.settings, environment.describe())
+            directory.begin(trainer.settings, environment.describe())
         _stop_when_abandoned(trainer)
         with stopping_on_signals(trainer):
             try:
@@ -116,13 +119,12 @@ def _work(order: dict[str, Any]) -> int:
     return FINISHED
 
 
-def _lock(stack: contextlib.ExitStack, path: Path) -> None:
+def _lock(stack: contextlib.ExitStack, path: Path) -> Directory:
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            stack.enter_context(locked(path))
-            return
-        except SparclError:
+            return stack.enter_context(locked(path))
+        except BusyError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)

@@ -1,91 +1,90 @@
-"""Checkpoints: one safetensors file each, the arrays as tensors and everything else as JSON in its header.
+"""Checkpoints: one sealed file each (`tensor_files`), the arrays as tensors and everything else as JSON in its header.
 
 A checkpoint is written under a temporary name and renamed, so a crash at any moment leaves the older ones whole. The
-last two are kept: should the newest be damaged by the disk, the one before still serves.
+last two are kept: should the disk damage the newest, the one before still serves.
 """
 
-import json
-import os
+import contextlib
 import re
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-import numpy as np
-import safetensors
-from numpy.typing import NDArray
-from safetensors.numpy import save_file
-
+from sparcl import tensor_files
 from sparcl.errors import SparclError
-from sparcl.files import TEMPORARY_SUFFIX, atomic_path
+from sparcl.files import Directory
+from sparcl.tensor_files import UNREADABLE, State, Tensors
 
 KEPT = 2
-Tensors = dict[str, NDArray[Any]]
-UNREADABLE = (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+NAME = re.compile(r"\d{10}\.safetensors")
+Restored = TypeVar("Restored")
 
 
-def save(directory: Path, number: int, tensors: Tensors, state: dict[str, Any]) -> None:
-    """Write checkpoint `number`; remove the old ones and what a crash left half-written."""
-    write(path_of(directory, number), tensors, state)
-    for stale in [*newest_first(directory)[KEPT:], *directory.glob("*" + TEMPORARY_SUFFIX)]:
-        stale.unlink(missing_ok=True)
+def save(directory: Directory, number: int, tensors: Tensors, state: State, kept: int = KEPT) -> None:
+    """Write checkpoint `number`; older ones than the last `kept` go."""
+    write(directory, name_of(number), tensors, state)
+    for stale in newest_first(directory)[kept:]:
+        with contextlib.suppress(OSError):  # the checkpoint is there: what cannot be removed now is removed next time
+            directory.remove(stale)
 
 
-def write(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
-    """One file, by one rename."""
-    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    with atomic_path(path) as temporary:
-        try:
-            save_file(contiguous, temporary, metadata={"state": json.dumps(state)})
-            temporary.chmod(0o666 & ~_umask())  # safetensors lets nobody else read it
-        except safetensors.SafetensorError as error:
-            raise as_os_error(error) from error
+def restore_newest(
+    directory: Directory, restore: Callable[[Tensors, State], Restored], note: Callable[[str], None], prefix: str = ""
+) -> Restored | None:
+    """What `restore` makes of the newest checkpoint that is whole and that it accepts; None if there is none at all.
 
-
-def load_newest(directory: Path, prefix: str = "") -> tuple[Tensors, dict[str, Any]] | None:
-    """The newest checkpoint that can be read whole, or None if there is none at all.
-
-    With a prefix only the tensors are read whose names begin with it.
+    It refuses one with an error that UNREADABLE lists. Whatever is passed over is noted. With a prefix it gets only the
+    tensors whose names begin with it.
     """
-    paths = newest_first(directory)
-    for path in paths:
+    passed_over: list[str] = []
+    for name in newest_first(directory):
         try:
-            return read(path, prefix)
-        except UNREADABLE:
+            content = read(directory, name, prefix)
+        except UNREADABLE as error:
+            passed_over.append(f"{directory.path / name} is damaged ({reason_of(error)}).")
             continue
-    if paths:
-        raise SparclError(f"No checkpoint in {directory} can be read; they are damaged. Start the run anew.")
+        try:
+            restored = restore(*content)
+        except UNREADABLE as error:
+            passed_over.append(f"{directory.path / name} does not belong to this run ({reason_of(error)}).")
+            continue
+        for problem in passed_over:
+            note(f"{problem} Continuing from the checkpoint before it.")
+        return restored
+    if passed_over:
+        raise SparclError(f"{passed_over[0]} No other checkpoint can be used. Start the run again in a new directory.")
     return None
 
 
-def read(path: Path, prefix: str = "") -> tuple[Tensors, dict[str, Any]]:
-    with safetensors.safe_open(path, framework="numpy") as file:
-        state = json.loads(file.metadata()["state"])
-        if not isinstance(state, dict):
-            raise ValueError("the state is not a JSON object")
-        names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118 (not a dict)
-        return {name: file.get_tensor(name) for name in names}, state
+def load_newest(directory: Directory, prefix: str = "") -> tuple[Tensors, State] | None:
+    """The newest checkpoint that is whole, to look at; None if there is none at all."""
+    return restore_newest(directory, lambda tensors, state: (tensors, state), lambda _: None, prefix)
 
 
-def path_of(directory: Path, number: int) -> Path:
-    return directory / f"{number:010d}.safetensors"
+def write(directory: Directory, name: str, tensors: Tensors, state: State) -> None:
+    """One file, by one rename."""
+    with directory.writer(name) as file:
+        tensor_files.write(file, tensors, state)
 
 
-def newest_first(directory: Path) -> list[Path]:
-    if not directory.is_dir():
-        return []
-    return sorted(
-        (path for path in directory.iterdir() if re.fullmatch(r"\d{10}\.safetensors", path.name)), reverse=True
-    )
+def read(directory: Directory, name: str, prefix: str = "") -> tuple[Tensors, State]:
+    """Raises what UNREADABLE lists if it is damaged. Version 0.1.0 did not seal the checkpoints of runs."""
+    with directory.open_file(name) as file:
+        return tensor_files.read(file, prefix, allow_unsealed=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def name_of(number: int) -> str:
+    return f"{number:010d}.safetensors"
 
 
-def as_os_error(error: safetensors.SafetensorError) -> OSError:
-    """safetensors reports a failed write only in words; the number in them says what it was."""
-    found = re.search(r"os error (\d+)", str(error))
-    number = int(found.group(1)) if found else 5
-    return OSError(number, os.strerror(number))
+def newest_first(directory: Directory) -> list[str]:
+    return sorted(filter(NAME.fullmatch, directory.names()), reverse=True)
+
+
+def numbers(directory: Directory) -> Iterator[int]:
+    """The newest first."""
+    return (int(name.split(".")[0]) for name in newest_first(directory))
+
+
+def reason_of(error: BaseException) -> str:
+    """In one line."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from sparcl.data import Progress, Stream, load_stream
 from sparcl.errors import SparclError
 from sparcl.graph import Graph, build_model
-from sparcl.learning import checkpoints
 from sparcl.learning.position import Position
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.methods import METHODS, Method
@@ -32,7 +31,7 @@ def learned_by(directory: RunDirectory, progress: Progress | None = None) -> Lea
             f"{method.name} predicts with more than its network (it needs the task, or stored pictures): it cannot be "
             "exported. Choose a method whose network predicts alone, for example derpp."
         )
-    found = checkpoints.load_newest(directory.checkpoints)
+    found = directory.load_checkpoint()
     if found is None:
         raise SparclError(
             f"{directory.path} has no checkpoint yet. Let it run on: sparcl run --resume {directory.path}"

@@ -10,7 +10,6 @@ steps and goes on bit for bit as if it had never stopped. `Trainer` learns a who
 experiment; `device.session` learns one task after another, as they come.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +22,7 @@ from sparcl.errors import SparclError
 from sparcl.generators import Generators
 from sparcl.graph import Graph
 from sparcl.learning.costs import CountingWatcher
+from sparcl.learning.epoch_steps import EpochSteps
 from sparcl.learning.position import PhaseClock, Position
 from sparcl.learning.settings import Settings
 from sparcl.methods import METHODS, Batch, TaskwiseRehearsal, Workplace
@@ -96,7 +96,7 @@ class Loop:
         self.order: NDArray[np.int64] = np.empty(0, np.int64)
         self.clock = PhaseClock()
         self._stop_requested = False
-        self._planned: tuple[tuple[int, int, int], list[int]] = ((-1, 0, 0), [0])
+        self._planned: tuple[tuple[int, int, int], EpochSteps] | None = None
 
     def request_stop(self) -> None:
         """Stop at the next safe moment, with a checkpoint. May be called from a signal handler."""
@@ -221,15 +221,14 @@ class Loop:
         return self.batches(self.sparsifier.samples_in_epoch(task, epoch))
 
     def steps_done(self, task: Task) -> int:
-        return self._steps_before(task)[self.position.epoch] + self.position.step
+        return self._plan_of(task).before(self.position.epoch) + self.position.step
 
     def steps_of(self, task: Task) -> int:
-        return self._steps_before(task)[self.epochs]
+        return self._plan_of(task).before(self.epochs)
 
-    def _steps_before(self, task: Task) -> list[int]:
-        """Steps of a task before each of its epochs, and of all; every step asks, so they are not summed up anew."""
+    def _plan_of(self, task: Task) -> EpochSteps:
+        """Every step asks for it, so it is kept."""
         planned_for = task.index, self.epochs, getattr(self.sparsifier, "stage_epochs", 0)
-        if self._planned[0] != planned_for:
-            steps = (self.steps_in(task, epoch) for epoch in range(self.epochs))
-            self._planned = planned_for, list(itertools.accumulate(steps, initial=0))
+        if self._planned is None or self._planned[0] != planned_for:
+            self._planned = planned_for, EpochSteps(self.epochs, lambda epoch: self.steps_in(task, epoch))
         return self._planned[1]

@@ -101,7 +101,7 @@ class Settings(Checked):
     seed: int = setting(default=0, ge=0)
     model: str = "resnet18"
     width: int = setting(default=64, ge=1, le=MOST_WIDTH, meaning="channels of the first layer")
-    epochs: int = setting(default=50, ge=1, meaning="passes over each task's data")
+    epochs: int = setting(default=50, ge=1, le=10**12, meaning="passes over each task's data")
     batch_size: int = setting(default=32, ge=1)
     drop_last: bool = setting(default=False, meaning="leave out the last batch of an epoch if it is not full")
     replay_batch_size: int = setting(default=32, ge=1)
@@ -174,8 +174,14 @@ def resolve(given: Values) -> Settings:
 
 
 def from_json(stored: Values) -> Settings:
-    """Settings as a run has stored them, without asking whether their method exists here."""
-    return validated(Settings, stored)
+    """Settings as a run has stored them, without asking whether their method exists here, or still has each option."""
+    settings = validated(Settings, stored)
+    method, sparsifier = METHODS.get(settings.method.name), SPARSIFIERS.get(settings.sparsifier.name)
+    if method is not None:
+        _check_known("method", method.hyperparameters(), settings.method)
+    if sparsifier is not None:
+        _check_known("sparsifier", sparsifier.options(), settings.sparsifier)
+    return settings
 
 
 def learns_all_tasks_at_once(stored: Settings) -> bool:
@@ -275,7 +281,7 @@ def _known(values: Mapping[str, Any], options: Mapping[str, Any]) -> Values:
 
 
 def _check_named(
-    section: str, options: Mapping[str, tuple[Any, Any]], values: Values, elsewhere: Iterable[str]
+    section: str, options: Mapping[str, tuple[Any, Any]], values: Values, elsewhere: Iterable[str] = ()
 ) -> Values:
     """The options of a method or sparsifier, typed as it declares them."""
     rules = {name: FieldRule(kind, partial(copy.copy, default)) for name, (kind, default) in options.items()}
@@ -283,6 +289,11 @@ def _check_named(
         return check_fields({"name": FieldRule(str), **rules}, values)
     except WrongValueError as wrong:
         raise _explained(wrong, f"{section}.", elsewhere) from None
+
+
+def _check_known(section: str, options: Mapping[str, tuple[Any, Any]], found: MethodSettings) -> None:
+    """That those of its options that exist here are what they must be."""
+    _check_named(section, options, {"name": found.name, **_known(found.options, options)})
 
 
 def validated(kind: type[_T], values: Values, prefix: str = "", elsewhere: Iterable[str] = ()) -> _T:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparcl.data import Task
-from sparcl.learning.checkpoints import Tensors
 from sparcl.learning.evaluation import kinds
 from sparcl.learning.position import Position
 from sparcl.learning.settings import fingerprint
 from sparcl.metrics import AccuracyMatrix
 from sparcl.network.restoring import network_tensors, part, restore_network
+from sparcl.tensor_files import Tensors
 
 if TYPE_CHECKING:
     from sparcl.learning.loop import Loop
@@ -52,6 +52,7 @@ def restore_loop(loop: "Loop", tensors: Tensors, state: dict[str, Any]) -> None:
 def capture(trainer: "Trainer") -> tuple[Tensors, dict[str, Any]]:
     """A whole run."""
     tensors, state = capture_loop(trainer)
+    metrics_length, metrics_checksum = trainer.log.sync()
     return tensors, {
         "settings": fingerprint(trainer.settings),
         "data": trainer.stream.fingerprint,
@@ -60,7 +61,8 @@ def capture(trainer: "Trainer") -> tuple[Tensors, dict[str, Any]]:
         "flops": trainer.watcher.counter.to_json(),
         "seconds": trainer.clock.seconds,
         "peak_memory_mb": trainer.peak_memory_mb(),
-        "metrics_length": trainer.log.sync(),
+        "metrics_length": metrics_length,
+        "metrics_checksum": metrics_checksum,
     }
 
 
@@ -85,7 +87,7 @@ def restore(trainer: "Trainer", tensors: Tensors, state: dict[str, Any]) -> None
     }
     trainer.clock.seconds = {str(phase): float(seconds) for phase, seconds in state["seconds"].items()}
     trainer.peak_before = float(state.get("peak_memory_mb", 0.0))
-    trainer.log.cut(int(state["metrics_length"]))
+    trainer.log.cut(int(state["metrics_length"]), state.get("metrics_checksum"))
 
 
 def check_place(loop: "Loop", task: Task) -> None:

@@ -5,7 +5,6 @@ for each task:  learn (loop.py)      (snapshot? checkpoint? asked to stop?)
 """
 
 import time
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from sparcl.data import Samples, Stream, Task
 from sparcl.errors import SparclError
 from sparcl.graph import build_model
-from sparcl.learning import checkpoints, guessing, state, tuning
+from sparcl.learning import guessing, state, tuning
 from sparcl.learning.evaluation import Accuracies, Evaluator, kinds
 from sparcl.learning.loop import Loop, Stopped
 from sparcl.learning.position import Position
@@ -22,6 +21,7 @@ from sparcl.learning.settings import Settings
 from sparcl.methods import METHODS
 from sparcl.metrics import AccuracyMatrix, mean_row, peak_memory_mb
 from sparcl.network.native import NativeNetwork
+from sparcl.tensor_files import State, Tensors
 
 __all__ = ["Listener", "Stopped", "Trainer"]
 
@@ -30,6 +30,7 @@ class Listener(Protocol):
     """Who watches a run."""
 
     def noted(self, text: str) -> None: ...
+    def warned(self, text: str) -> None: ...
     def started(self, total_steps: int, done_steps: int) -> None: ...
     def stepped(self, position: Position, loss: float) -> None: ...
     def evaluated(self, position: Position, accuracies: Accuracies) -> None: ...
@@ -61,7 +62,7 @@ class Trainer(Loop):
     def run(self) -> dict[str, Any]:
         """Learn every task (from where the newest checkpoint stands) and return the result."""
         self.directory.record_stream(self.stream.describe())
-        self.log = MetricsLog(self.directory.path / "metrics.jsonl")
+        self.log = MetricsLog(self.directory.held)
         try:
             resumed = self._resume()
             if resumed:
@@ -71,7 +72,7 @@ class Trainer(Loop):
             self.listener.noted(f"Backend: {self.settings.backend} ({self.backend_reason}).")
             self.listener.started(sum(self.steps_of(task) for task in self.tasks), self.position.total_steps)
             try:
-                self._tuning_due = not (self.position.total_steps or self._tuning_file.exists())
+                self._tuning_due = not (self.position.total_steps or self.directory.tuning())
                 self._evaluate_untrained()
                 for task in self.tasks[self.position.task :]:
                     self._learn_and_evaluate(task)
@@ -172,7 +173,7 @@ class Trainer(Loop):
         self.check_finite()
         with self.clock.measure("checkpoint"):
             tensors, rest = state.capture(self)
-            checkpoints.save(self.directory.checkpoints, self.position.total_steps, tensors, rest)
+            self.directory.save_checkpoint(self.position.total_steps, tensors, rest)
         self._last_checkpoint = time.monotonic()
 
     def _tune(self) -> None:
@@ -186,31 +187,23 @@ class Trainer(Loop):
             return
         with self.clock.measure("tuning"):
             results = tuning.tune_run(
-                network, settings.batch_size, settings.tuning_seconds, self._tuning_file, lambda share: self.poll()
+                network, settings.batch_size, settings.tuning_seconds, self.directory, lambda share: self.poll()
             )
         self.listener.noted(tuning.summary(results))
 
     def _use_stored_tuning(self) -> None:
         if isinstance(self.network, NativeNetwork):
-            tuning.use_stored(self.network, self._tuning_file)
-
-    @property
-    def _tuning_file(self) -> Path:
-        return self.directory.path / "tuning.json"
+            tuning.use_stored(self.network, self.directory)
 
     def _resume(self) -> bool:
-        """Whether there was a checkpoint to go on from."""
-        found = checkpoints.load_newest(self.directory.checkpoints)
-        if found is None:
-            self.log.cut(0)
-            return False
-        try:
-            state.restore(self, *found)
-        except (KeyError, ValueError, TypeError, IndexError, OverflowError, AttributeError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise SparclError(
-                f"The checkpoint in {self.directory.path} does not belong to this run ({reason}). Start the run anew."
-            ) from error
+        """Whether there was a checkpoint to continue from."""
+        resumed = self.directory.restore_checkpoint(self._restore, self.listener.warned)
+        if not resumed:
+            self.log.cut(0, None)
+        return bool(resumed)
+
+    def _restore(self, tensors: Tensors, rest: State) -> bool:
+        state.restore(self, tensors, rest)
         return True
 
 

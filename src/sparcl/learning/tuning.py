@@ -1,15 +1,12 @@
 """Tuning at the start of a run. What was chosen is stored with the run: resumed, it must round as it did before."""
 
 import contextlib
-import json
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from sparcl.data.store import cache_directory
 from sparcl.errors import SparclError
-from sparcl.files import write_json
 from sparcl.learning import environment
+from sparcl.learning.run_directory import RunDirectory
 from sparcl.network.native import NativeNetwork
 from sparcl.tuning import Tuned, TuningCache, apply, tune
 from sparcl.tuning.cache import checked_knobs
@@ -24,7 +21,7 @@ def tuning_cache() -> TuningCache:
 
 
 def tune_run(
-    network: NativeNetwork, images: int, seconds: float, path: Path, progress: Callable[[float], None]
+    network: NativeNetwork, images: int, seconds: float, directory: RunDirectory, progress: Callable[[float], None]
 ) -> list[Tuned]:
     """Tune (what was tuned before comes from the cache), use the result, and store it in the run's directory."""
     cache = tuning_cache()
@@ -32,24 +29,24 @@ def tune_run(
     with contextlib.suppress(SparclError):  # a cache that cannot be written is no reason not to run
         cache.store(results)
     apply(network, results)
-    write_json(path, {name: network.engine.knobs(layer) for name, layer in network.convolutions.items()})
-    use_stored(network, path)  # also for layers that there was no time for: theirs would follow the density otherwise
+    directory.record_tuning({name: network.engine.knobs(layer) for name, layer in network.convolutions.items()})
+    # Also for layers that there was no time for: theirs would follow the density otherwise.
+    use_stored(network, directory)
     return results
 
 
-def use_stored(network: NativeNetwork, path: Path) -> None:
+def use_stored(network: NativeNetwork, directory: RunDirectory) -> None:
     """Run as before, if the run was tuned."""
-    if not path.exists():
-        return
+    stored = directory.tuning() or {}
     try:
-        stored: dict[str, Any] = json.loads(path.read_text())
         for name, knobs in stored.items():
             forward, data, gradient = (tuple(part) for part in knobs)
             checked_knobs("convolve", forward), checked_knobs("data_gradient", data)
             checked_knobs("weight_gradient", gradient)
             network.engine.set_knobs(network.convolutions[name], forward, data, gradient)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SparclError(f"{path} is damaged: {error}. Start the run anew.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        path = directory.path / "tuning.json"
+        raise SparclError(f"{path} is damaged: {error}. Start the run again in a new directory.") from error
 
 
 def summary(results: list[Tuned]) -> str:

@@ -10,11 +10,14 @@ themselves and is little (SNIP's single measure, the outputs that FDR stores), R
 warm-up, which does not ask the old network, and FDR's second update, which does not choose weights anew.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from sparcl.metrics.costs import CostCounter, NetworkCost
+from sparcl.metrics.stretches import stretches
 
 IMPORTANCE_SHARE = 100  # deciding about a stage's weights may take one pass for so many of its training passes
 
@@ -65,25 +68,45 @@ class TrainingPlan:
         """As the paper counts: every stage at the sparsity that the method is named after."""
         return replace(self, growth=0.0)
 
+    def steps(self) -> int:
+        return sum(stage.repeats * stage.steps for stage in self.stages())
+
     def stages(self) -> Iterator["Stage"]:
+        """In order. Equal ones come as one, so that a plan of any length is counted at once."""
         step = 0
-        numbers = range(-(-self.epochs // self.stage_epochs))
+        count = -(-self.epochs // self.stage_epochs)
         for task, samples in enumerate(self.samples):
-            for number in numbers:
-                not_last = number != numbers[-1]
-                grown = self.adjusts_mask and (not_last if self.grows == "in_stages" else task > 0 and number == 0)
-                stage = Stage(
-                    plan=self,
-                    task=task,
-                    first_step=step,
-                    samples=self.removal.remaining(samples, number) if self.removal else samples,
-                    epochs=min(self.stage_epochs, self.epochs - number * self.stage_epochs),
-                    sparsity=max(0.0, self.sparsity - self.growth) if grown else self.sparsity,
-                    # What was grown for a task is always taken back; the last stage grows nothing new.
-                    mask_adjusted=self.adjusts_mask and (grown or not_last),
-                )
-                yield stage
-                step += stage.steps
+            for same in stretches(count, partial(self._remaining, samples)):
+                number = same.start
+                while number < same.stop:
+                    stage = self._stage(task, samples, number, same.stop, step)
+                    yield stage
+                    number += stage.repeats * -(-stage.epochs // self.stage_epochs)
+                    step += stage.repeats * stage.steps
+
+    def _remaining(self, samples: int, finished_stages: int) -> int:
+        return self.removal.remaining(samples, finished_stages) if self.removal else samples
+
+    def _stage(self, task: int, samples: int, number: int, stop: int, first_step: int) -> "Stage":
+        """From a stage of a task on, those up to `stop` that are like it."""
+        last = -(-self.epochs // self.stage_epochs) - 1
+        not_last = number != last
+        grown = self.adjusts_mask and (not_last if self.grows == "in_stages" else task > 0 and number == 0)
+        stage = Stage(
+            plan=self,
+            task=task,
+            first_step=first_step,
+            samples=self._remaining(samples, number),
+            epochs=min(self.stage_epochs, self.epochs - number * self.stage_epochs),
+            sparsity=max(0.0, self.sparsity - self.growth) if grown else self.sparsity,
+            # What was grown for a task is always taken back; the last stage grows nothing new.
+            mask_adjusted=self.adjusts_mask and (grown or not_last),
+        )
+        if not self.adjusts_mask:  # a mask that stays as it is makes one stage of all of them
+            return replace(stage, epochs=min(stop * self.stage_epochs, self.epochs) - number * self.stage_epochs)
+        filled = first_step * self.batch >= self.replay_batch or not stage.steps
+        like_the_next = number > 0 and not_last and filled
+        return replace(stage, repeats=min(stop, last) - number) if like_the_next else stage
 
 
 @dataclass(frozen=True)
@@ -95,6 +118,7 @@ class Stage:
     epochs: int
     sparsity: float
     mask_adjusted: bool  # at the end of the stage
+    repeats: int = 1  # so many stages like this one follow each other
 
     @property
     def steps_per_epoch(self) -> int:
@@ -111,31 +135,35 @@ class Stage:
     def steps(self) -> int:
         return self.epochs * self.steps_per_epoch
 
-    def batch_at(self, step: int) -> int:
-        """Samples in the batch of a step of this stage; the last one of an epoch has what is left."""
-        place = step % self.steps_per_epoch
-        left = self.presented - place * self.plan.batch
-        return left if place == self.steps_per_epoch - 1 else self.plan.batch
-
     @property
     def replay_passes(self) -> int:
         return self.plan.replay_passes if self.task + 1 >= self.plan.replay_from_task else 0
 
-    def replay_at(self, step: int) -> int:
-        """Samples in each replayed batch; the buffer is empty at the first step of the run and then fills."""
-        return min(self.plan.replay_batch, (self.first_step + step) * self.plan.batch)
-
     @property
     def replayed(self) -> int:
         """Samples in one replayed batch of every step."""
+        return self._replayed_in(range(self.steps))
+
+    def _replayed_in(self, steps: range) -> int:
+        """Samples in one replayed batch of each of these steps; the buffer is empty when the run begins, then fills."""
         plan = self.plan
-        filling = range(min(self.steps, max(0, -(-plan.replay_batch // plan.batch) - self.first_step)))
-        return (self.steps - len(filling)) * plan.replay_batch + sum(map(self.replay_at, filling))
+        full_at = -(-plan.replay_batch // plan.batch) - self.first_step
+        filling = steps[: len(range(steps.start, min(steps.stop, full_at), steps.step))]
+        partly = plan.batch * (len(filling) * self.first_step + _sum(filling))
+        return partly + (len(steps) - len(filling)) * plan.replay_batch
 
     def refresh_steps(self) -> range:
-        """The steps that choose the updated weights anew; a changed mask starts the interval again."""
+        """The steps that choose the updated weights again; a changed mask starts the interval again."""
         behind = 0 if self.plan.adjusts_mask else -self.first_step % self.plan.gradient_interval
         return range(behind, self.steps, self.plan.gradient_interval)
+
+    @property
+    def refreshing(self) -> tuple[int, int]:
+        """Samples in the current batches, and in one replayed batch, of each refreshing step."""
+        steps, each = self.refresh_steps(), self.plan.batch
+        in_last_batch = self.presented - (self.steps_per_epoch - 1) * each
+        current = len(steps) * each + _hits(steps, self.steps_per_epoch) * (in_last_batch - each)
+        return current, self._replayed_in(steps)
 
     def importance_batches(self) -> int:
         """Of each of the terms: the current task, and the buffer if there is one."""
@@ -152,27 +180,40 @@ def capped_importance_batches(wanted: int, stage_passes: int, terms: int) -> int
     return min(wanted, max(1, stage_passes // IMPORTANCE_SHARE // terms))
 
 
+def _sum(numbers: range) -> int:
+    return (numbers[0] + numbers[-1]) * len(numbers) // 2 if numbers else 0
+
+
+def _hits(steps: range, period: int) -> int:
+    """How many of the steps are the last of a period."""
+    together = math.gcd(steps.step, period)
+    if not steps or (period - 1 - steps.start) % together:
+        return 0
+    cycle = period // together  # one in so many steps; the first of them:
+    first = (period - 1 - steps.start) // together * pow(steps.step // together, -1, cycle) % cycle
+    return len(range(first, len(steps), cycle))
+
+
 def count_plan(network: NetworkCost, plan: TrainingPlan) -> CostCounter:
     counter = CostCounter(network)
     for stage in plan.stages():
         active = network.kept(stage.sparsity)
         updated = network.kept(stage.sparsity + plan.gradient_sparsity)
-        refresh_steps = stage.refresh_steps()
-        current = stage.epochs * stage.presented
+        current, replayed = stage.epochs * stage.presented, stage.replayed
+        refreshing_current, refreshing_replayed = stage.refreshing
         # The refreshing steps are counted apart from the others: they cost more.
-        for replay, passes, samples, sizes in (
-            (False, plan.current_passes, current, map(stage.batch_at, refresh_steps)),
-            (True, stage.replay_passes, stage.replayed, map(stage.replay_at, refresh_steps)),
+        for replay, passes, samples, refreshing in (
+            (False, stage.repeats * plan.current_passes, current, refreshing_current),
+            (True, stage.repeats * stage.replay_passes, replayed, refreshing_replayed),
         ):
-            refreshing = sum(sizes)
             counter.count_pass(passes * (samples - refreshing), active, updated, replay=replay)
             counter.count_pass(passes * refreshing, active, updated, replay=replay, refresh=True)
-        batches = stage.importance_batches()
+        batches = stage.repeats * stage.importance_batches()
         counter.count_importance_pass(batches * min(plan.batch, stage.samples), active)
         if stage.replay_passes:
             counter.count_importance_pass(batches * plan.replay_batch, active)
         if stage.task:
-            seen = plan.current_passes * current + stage.replay_passes * stage.replayed
+            seen = stage.repeats * (plan.current_passes * current + stage.replay_passes * replayed)
             counter.count_extra_pass(plan.old_network_passes * seen, active, backward=False)
     for samples in plan.samples:
         closing = samples if plan.closing_samples is None else min(samples, plan.closing_samples)

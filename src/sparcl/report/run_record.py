@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from sparcl.checked import plain
 from sparcl.errors import SparclError
-from sparcl.learning import checkpoints
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings
 from sparcl.metrics import AccuracyMatrix
@@ -221,7 +220,7 @@ def _confusion(directory: RunDirectory, stream: StreamDescription | None) -> tup
 def _checkpoint(directory: RunDirectory) -> tuple[StoredBuffer | None, dict[str, Any]]:
     """What the newest checkpoint says. One that cannot be read is as good as none: nothing is learned from it here."""
     try:
-        found = checkpoints.load_newest(directory.checkpoints, prefix="method.buffer.")
+        found = directory.load_checkpoint(prefix="method.buffer.")
     except SparclError:
         found = None
     if found is None:

@@ -1,0 +1,95 @@
+"""The directory of a learner, held open: everything is read and written relative to it.
+
+Whoever renames it while it learns takes the work with it; whatever else gets its old name is not touched.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from sparcl.device import pending as pending_directory
+from sparcl.device import settings as learner_settings
+from sparcl.device import states as state_files
+from sparcl.device.model import check_learner
+from sparcl.device.pending import PendingDirectory
+from sparcl.device.settings import LearnerSettings
+from sparcl.device.states import States
+from sparcl.errors import SparclError
+from sparcl.files import LEFTOVER, Directory, locked, make_directory, write_error
+
+WRITTEN_IN = (
+    state_files.DIRECTORY,
+    pending_directory.DIRECTORY,
+    f"{pending_directory.DIRECTORY}/{pending_directory.CHECKPOINTS}",
+)
+
+
+class LearnerDirectory:
+    def __init__(self, home: Directory) -> None:
+        self.home = home
+        self.states = States(home.subdirectory(state_files.DIRECTORY))
+        self.pending = PendingDirectory(home)
+
+    @classmethod
+    def open(cls, path: Path) -> "LearnerDirectory":
+        """To look at: it may change meanwhile."""
+        check_learner(path)
+        try:
+            return cls(Directory.open(path))
+        except OSError as error:
+            raise SparclError(f"{path} could not be read: {error.strerror or error}.") from error
+
+    @classmethod
+    @contextlib.contextmanager
+    def locked(
+        cls, path: Path, settings: LearnerSettings, damaged_pending: bool = False
+    ) -> Iterator["LearnerDirectory"]:
+        """To change it. What somebody left who was killed here is removed; `damaged_pending` is no obstacle if all that
+        is to be done with it is to drop it."""
+        check_learner(path)
+        with locked(path) as home:
+            if learner_settings.load(home) != settings:
+                raise SparclError(f"{path} is another learner than the one that was opened. Open it again.")
+            directory = cls(home)
+            home.remove_leftovers(*WRITTEN_IN)
+            directory.pending.remove_dropped()
+            with contextlib.suppress(SparclError) if damaged_pending else contextlib.nullcontext():
+                directory._finish_clearing()
+            yield directory
+
+    def _finish_clearing(self) -> None:
+        """A power cut between the new state and the removal of what led to it leaves a session that is finished."""
+        if self.pending.exists() and self.pending.order().base < self.states.newest():
+            self.pending.clear()
+
+    def check_name(self) -> None:
+        """Raises SparclError if the directory was renamed meanwhile, or another one was put in its place."""
+        path = self.home.path
+        if not self.home.is_at(path):
+            raise SparclError(
+                f"{path} was renamed or replaced while it learned. What was learned is in {self.home.current_path()}, "
+                f"which is the learner that was {path} before; what is at {path} now was not touched."
+            )
+
+
+def make_learner(path: Path, settings: LearnerSettings) -> None:
+    """An empty one."""
+    try:
+        make_directory(path)
+        with locked(path) as home:
+            if not is_free(path):  # somebody was faster
+                raise SparclError(f"{path} is not empty any more. Choose another directory.")
+            home.subdirectory(state_files.DIRECTORY, make=True).close()
+            learner_settings.store(home, settings)  # from here on it is a learner
+            home.remove_leftovers()
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def is_free(path: Path) -> bool:
+    """Whether a directory is empty, but for what a `new` leaves that was cut off by a full disk or a power cut."""
+    return path.is_dir() and all(
+        LEFTOVER.fullmatch(entry.name)
+        or (entry.name == state_files.DIRECTORY and entry.is_dir() and not any(entry.iterdir()))
+        for entry in path.iterdir()
+    )
