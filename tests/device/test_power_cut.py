@@ -1,4 +1,4 @@
-"""Whatever happens during a learning session: the directory opens, with what was known before or with what was learned."""
+"""Whatever happens during a learning session: the directory opens, with what was known before or what was learned."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What a learning session has to do: from the learner's settings, the state it begins from, and the pictures that were given."""
+"""What a learning session has to do: from the learner's settings, the state it begins from, and the given pictures."""
 
 from dataclasses import replace
 from pathlib import Path
