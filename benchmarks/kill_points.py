@@ -1,13 +1,15 @@
-"""Kills a learner before every single change that it makes to a file, and looks what is left.
+"""Kills a learner or a run before every single change that it makes to a file, and looks what is left.
 
-    python -m benchmarks.kill_points              # every change of learn, resume, undo and export: a few hundred
+    python -m benchmarks.kill_points              # every change of learn, resume, undo, run and export: a few hundred
     python -m benchmarks.kill_points --every 7
+    python -m benchmarks.kill_points --only run
 
 `power_cut` kills at random moments, most of which pass while the network computes; this kills between any two changes.
 After each kill the learner must hold the state before or after, bit for bit; `status` must know of an interrupted
 session; the next command must leave nothing behind; `undo` must undo what it says and never a finished session on top
-of an interrupted one; and continuing must lead to the state that an undisturbed session reaches. Exits non-zero
-otherwise.
+of an interrupted one; and continuing must lead to the state that an undisturbed session reaches. A run must be resumed
+to the same metrics, byte for byte, from checkpoints that are all whole; an exported file is the old one or the new one.
+Exits non-zero otherwise.
 """
 
 import argparse
@@ -28,9 +30,15 @@ from sparcl.cli.main import main as command
 from sparcl.data.export import export_pictures
 from sparcl.data.load import find_source
 from sparcl.device.learner import Learner
+from sparcl.files import Directory
+from sparcl.learning import checkpoints
 from sparcl.learning.loop import Stopped
 
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
+RUN = [
+    *("digits/sparcl-derpp-90", "--quiet", "--set", "data.tasks=2", "--set", "epochs=1", "--set", "width=4"),
+    *("--set", "threads=1", "--set", "batch_size=64", "--set", "buffer_size=20", "--set", "checkpoint.minutes=0"),
+]
 
 
 class Killed:
@@ -47,15 +55,24 @@ class Killed:
             code = 1
             try:
                 changes = 0
+                sync = os.fsync
+
+                def count() -> None:
+                    nonlocal changes
+                    changes += 1
+                    if changes > point >= 0:
+                        os.kill(os.getpid(), signal.SIGKILL)
+
+                def counted_sync(file: int) -> None:  # what was written before it is there, but has not its name yet
+                    count()
+                    sync(file)
 
                 def before(event: str, arguments: tuple[Any, ...]) -> None:
-                    nonlocal changes
                     writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_CREAT
                     if event in CHANGES or writes:
-                        changes += 1
-                        if changes > point >= 0:
-                            os.kill(os.getpid(), signal.SIGKILL)
+                        count()
 
+                os.fsync = counted_sync
                 sys.addaudithook(before)
                 self._work(directory)
                 os.write(writing, changes.to_bytes(8, "little"))
@@ -116,8 +133,9 @@ def check_files(directory: Path) -> None:
         sys.exit(f"{directory}: left behind: {', '.join(sorted(found - wanted))}")
 
 
-def export(directory: Path) -> None:
-    sys.argv = ["sparcl", "export", str(directory), str(directory.with_name("model.sparcl"))]
+def sparcl_command(*arguments: object) -> None:
+    """In this process, without a word."""
+    sys.argv = ["sparcl", *map(str, arguments)]
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
     try:
         command()
@@ -126,11 +144,36 @@ def export(directory: Path) -> None:
             raise
 
 
+def export(directory: Path) -> None:
+    sparcl_command("export", directory, directory.with_name("model.sparcl"))
+
+
+def run(directory: Path) -> None:
+    """A new run, or the rest of one."""
+    begun = (directory / "settings.json").exists()
+    sparcl_command("run", *(("--resume", directory, "-q") if begun else (*RUN, "--out", directory)))
+
+
+def check_run(directory: Path, finished: Path) -> None:
+    if (directory / "checkpoints").is_dir():
+        with Directory.open(directory / "checkpoints") as held:
+            for name in checkpoints.newest_first(held):
+                checkpoints.read(held, name)
+    if Killed(run).at(directory, -1) is None:
+        sys.exit(f"{directory}: it could not be resumed")
+    for name in ("metrics.jsonl", "result.json", "stream.json", "confusion.json", "settings.json"):
+        if (directory / name).read_bytes() != (finished / name).read_bytes():
+            sys.exit(f"{directory}: {name} is not what an undisturbed run leaves")
+    found, wanted = ({str(path.relative_to(root)) for path in root.rglob("*")} for root in (directory, finished))
+    if found != wanted:
+        sys.exit(f"{directory}: left behind: {', '.join(sorted(found - wanted))}")
+
+
 def check_export(directory: Path) -> None:
     """The file is not there or whole, and the next export leaves nothing beside it."""
     target = directory.with_name("model.sparcl")
     if target.exists():
-        sparcl.load(target)
+        sparcl.load(target)  # its checksum is right
     Killed(export).at(directory, -1)
     sparcl.load(target)
     beside = {path.name for path in target.parent.iterdir() if path.name.startswith(target.name)}
@@ -142,6 +185,7 @@ def check_export(directory: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--only", help="only the commands whose name begins so")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # such short sessions forget, and say so
     with tempfile.TemporaryDirectory() as temporary:
@@ -165,13 +209,21 @@ def main() -> None:
         def undo(directory: Path) -> None:
             Learner.open(directory).undo()
 
-        for name, source, work, look in (
+        finished, nothing = root / "finished", root / "nothing"
+        Killed(run).at(finished, -1)
+        nothing.mkdir()
+        commands: list[tuple[str, Path, Callable[[Path], object], Callable[[Path], None]]] = [
             ("learn", knows_two, lambda directory: learn_or_resume(directory, photos), check),
             ("resume", interrupted, lambda directory: learn_or_resume(directory, photos), check),
             ("undo of a finished session", knows_three, undo, check),
             ("undo of an interrupted session", interrupted, undo, check),
-            ("export", knows_two, export, check_export),
-        ):
+            ("export of a learner", knows_two, export, check_export),
+            ("export of a run", finished, export, check_export),
+            ("run", nothing, run, lambda directory: check_run(directory, finished)),
+        ]
+        for name, source, work, look in commands:
+            if not name.startswith(options.only or ""):
+                continue
             directory = root / "work" / "shop"
             changes = Killed(work).at(Path(shutil.copytree(source, directory)), -1)
             assert changes

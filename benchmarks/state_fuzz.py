@@ -2,15 +2,21 @@
 
     python -m benchmarks.state_fuzz               # builds that engine first: some minutes
     python -m benchmarks.state_fuzz --count 200
+    python -m benchmarks.state_fuzz --flips       # single bits of every file that matters, without sanitizers
 
 Half of the damage is to bytes, as a worn-out memory card does it; the other half is to arrays and to the text beside
 them, with checksums that are right again, as somebody with intentions does it. Each state must answer, or be refused in
 one line; a wrong memory access, a crash, another exception or a minute without an answer ends it with an error.
+
+--flips flips every single bit of a small model file, of a run's checkpoint and of the settings of runs and learners,
+and 2,000 bits of larger ones and of a learner's state: what comes out must be refused in one line, or say the same.
 """
 
 import argparse
 import collections
+import contextlib
 import copy
+import io
 import os
 import random
 import signal
@@ -19,6 +25,7 @@ import sys
 import sysconfig
 import tempfile
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +48,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=10_000, help="how many damaged states")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--flips", action="store_true", help="flip single bits instead")
     options = parser.parse_args()
+    if options.flips:
+        flip_bits(options.seed)
+        return
     packages = build()
     library = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
@@ -172,6 +183,91 @@ def damage_text(value: Any, chance: random.Random) -> None:
         del value[key]
     else:
         value[key] = copy.deepcopy(chance.choice(ODD))
+
+
+def flip_bits(seed: int) -> None:
+    from sparcl.errors import SparclError
+    from sparcl.tensor_files import UNREADABLE
+
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, path, read, every in cases(Path(temporary)):
+            whole, before = path.read_bytes(), read(path)
+            bits = 8 * len(whole)
+            chosen = range(bits) if every else sorted(random.Random(seed).sample(range(bits), 2000))
+            refused = 0
+            for bit in chosen:
+                content = bytearray(whole)
+                content[bit // 8] ^= 1 << bit % 8
+                path.write_bytes(content)
+                try:
+                    if read(path) != before:
+                        sys.exit(f"{name}: bit {bit % 8} of byte {bit // 8} changes what it says")
+                except (SparclError, *UNREADABLE) as error:
+                    refused += 1
+                    if isinstance(error, SparclError) and "\n" in str(error):
+                        sys.exit(f"{name}: more than one line: {error}")
+            path.write_bytes(whole)
+            print(f"{name}: {len(chosen):,} of {bits:,} bits flipped, {refused:,} refused, the others said the same")
+
+
+def cases(folder: Path) -> Iterator[tuple[str, Path, Callable[[Path], object], bool]]:
+    """A name, the file, what it says, and whether every bit is flipped."""
+    import numpy as np
+
+    import sparcl
+    from sparcl.cli.main import main as command
+    from sparcl.data.export import export_pictures
+    from sparcl.data.load import find_source
+    from sparcl.device.learner import Learner
+    from sparcl.files import Directory
+    from sparcl.learning import checkpoints
+    from sparcl.learning.run_directory import RunDirectory
+
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 1, 8, 8)).astype(np.uint8)
+
+    def predictions(path: Path) -> object:
+        model = sparcl.load(path)
+        return model.classes, model.predict(pixels, threads=1).tobytes()
+
+    def checkpoint(path: Path) -> object:
+        with Directory.open(path.parent) as directory:
+            tensors, state = checkpoints.read(directory, path.name)
+        arrays = {name: (str(array.dtype), array.shape, array.tobytes()) for name, array in tensors.items()}
+        return arrays, {name: value for name, value in state.items() if name in known}
+
+    for size, model, width, every in (("small", "convnet", 2, True), ("larger", "resnet18", 8, False)):
+        run = folder / f"{size} run"
+        settings = [f"model={model}", f"width={width}", "epochs=1", "data.tasks=2", "threads=1"]
+        options = [word for setting in settings for word in ("--set", setting)]
+        call(command, "run", "digits/sparcl-er-90", *options, "--set", "buffer_size=2", "--quiet", "--out", str(run))
+        call(command, "export", str(run), str(folder / f"{size}.sparcl"), "--precision", "int8")
+        yield f"{size} model file", folder / f"{size}.sparcl", predictions, every
+        newest = max((run / "checkpoints").iterdir())
+        with Directory.open(newest.parent) as directory:
+            known = set(checkpoints.read(directory, newest.name)[1])
+        yield f"checkpoint of a {size} run", newest, checkpoint, every
+        if every:
+            yield "settings of a run", run / "settings.json", lambda path: RunDirectory(path.parent).settings(), True
+    export_pictures(find_source("digits"), None, folder / "digits", lambda *_: None)
+    train = folder / "digits" / "train"
+    learner = Learner.create(folder / "shop", **{**SETTINGS, "width": 2, "buffer_size": 2})
+    learner.learn({name: sorted((train / name).iterdir())[:6] for name in ("0", "1")})
+    picture = train / "0" / "00000.png"
+
+    def answer(path: Path) -> object:
+        opened = Learner.open(folder / "shop")
+        (found,) = opened.predict(picture)
+        return opened.settings, found.classes, found.confidences
+
+    yield "settings of a learner", folder / "shop" / "settings.json", answer, True
+    yield "state of a learner", learner.states.path(1), answer, False
+
+
+def call(command: Callable[[], None], *arguments: str) -> None:
+    """A command of `sparcl` in this process."""
+    sys.argv = ["sparcl", *arguments]
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        command()
 
 
 if __name__ == "__main__":

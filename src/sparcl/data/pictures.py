@@ -4,7 +4,6 @@ import contextlib
 import io
 import itertools
 import logging
-import os
 import struct
 import threading
 import warnings
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, TiffImagePlugin, WebPImagePlugin  # noqa: F401
 
+from sparcl import _engine
 from sparcl.data.source import Block
 from sparcl.data.tree import Tree
 from sparcl.errors import SparclError
@@ -80,7 +80,7 @@ def decoded(files: Sequence[tuple[Tree, str]], prepare: Prepare) -> Iterator[NDA
     def decode(job: Sequence[tuple[Tree, str]]) -> list[NDArray[np.uint8] | SparclError]:
         return [_picture_or_reason(tree, name, prepare) for tree, name in job]
 
-    threads = min(MOST_THREADS, os.cpu_count() or 1)
+    threads = min(MOST_THREADS, _engine.usable_cores())
     with ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(files), prepare.together):
             block = files[start : start + prepare.together]
