@@ -202,3 +202,13 @@ def test_options_of_the_wrong_kind_are_one_line_in_a_report(tmp_path, whole):
     assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1 and str(run) in refused.stderr
     shown = LiveRuns(tmp_path).sections()
     assert any("Left out" in section.html and "replay_from_task" in section.html for section in shown)
+
+
+def test_metrics_of_a_finished_run_that_changed_are_not_reported(tmp_path, whole):
+    run = shutil.copytree(whole, tmp_path / "run")
+    content = (run / "metrics.jsonl").read_bytes()
+    digit = content.index(b'"loss": ') + len(b'"loss": ')
+    (run / "metrics.jsonl").write_bytes(content[:digit] + b"7" + content[digit + 1 :])
+    assert content[digit : digit + 1] != b"7"
+    with pytest.raises(SparclError, match=r"metrics\.jsonl is damaged"):
+        RunRecord.read(run)

@@ -90,6 +90,7 @@ def test_whoever_locks_next_removes_what_was_left(tmp_path):
 
 def test_the_name_of_a_run_that_was_killed_before_it_began_is_used_again(tmp_path):
     (tmp_path / "runs" / "digits-sgd-seed0").mkdir(parents=True)
+    (tmp_path / "runs" / "digits-sgd-seed0" / "environment.json").write_text("{}")
     (tmp_path / "runs" / "digits-sgd-seed0" / "settings.json.partial").write_text("{")
     finished = sparcl("run", "digits/sgd", *SMALL, "--quiet", cwd=tmp_path)
     assert finished.returncode == 0, finished.stderr

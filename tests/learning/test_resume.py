@@ -98,7 +98,7 @@ def run_and_kill(moment, count, *arguments):
         ("sync", 45),
         ("evaluation", 5),
         ("snapshot", 33),
-        ("finish", 3),  # settings, environment and costs are written, the result is not
+        ("finish", 3),  # environment, settings and costs are written, the result is not
     ],
 )
 def test_killed_at_any_moment_and_resumed(tmp_path, uninterrupted, moment, count):

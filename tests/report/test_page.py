@@ -14,6 +14,7 @@ from small_runs import small_run
 from synthetic import write_run
 
 from sparcl.files import read_json
+from sparcl.learning.run_directory import RunDirectory
 from sparcl.report.measures import planned_dense_flops, views
 from sparcl.report.page.assemble import page, sections
 from sparcl.report.run_record import RunRecord
@@ -142,6 +143,7 @@ def test_nothing_from_outside_becomes_markup(dense, tmp_path):
     layers = {HOSTILE: {"active": 1, "density": 1, "removed": 0, "grown": 0}}
     (path / "stream.json").write_text(json.dumps(stream))
     (path / "settings.json").write_text(json.dumps(chosen))
+    (path / "costs.json").write_text(json.dumps(RunDirectory(path).costs()))  # without the checksum of the metrics
     with open(path / "metrics.jsonl", "a") as file:
         file.write(json.dumps({"event": "sparsity", "task": 0, "epoch": 0, "layers": layers}) + "\n")
     run = RunRecord.read(path)

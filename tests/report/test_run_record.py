@@ -11,6 +11,7 @@ from synthetic import write_run
 
 from sparcl.errors import SparclError
 from sparcl.files import read_json
+from sparcl.learning.run_directory import RunDirectory
 from sparcl.report.page.assemble import page, sections
 from sparcl.report.run_record import RunRecord
 
@@ -74,6 +75,7 @@ def test_tasks_without_number_are_refused(dense, tmp_path):
     lines = (run / "metrics.jsonl").read_text().splitlines()
     epoch = json.loads(next(line for line in lines if '"event": "epoch"' in line)) | {"task": 10**12}
     (run / "metrics.jsonl").write_text("\n".join([*lines, json.dumps(epoch)]) + "\n")
+    (run / "costs.json").write_text(json.dumps(RunDirectory(run).costs()))  # without the checksum of the metrics
     with pytest.raises(SparclError, match="damaged in line"):
         text_of(run)
 

@@ -196,13 +196,14 @@ def _classes(folders: list[str]) -> dict[str, str | Path]:
             name, path = Path(given).name, given  # of a link its own name, not its target's
             if name in ("", ".."):
                 name = Path(given).resolve().name
-            other = named_by_folder.setdefault(name, given)
-            if other is not given:
+            if name in named_by_folder:
+                other = named_by_folder[name]
                 raise SparclError(
                     f"{other} and {given} have the same name. If both hold pictures of one class, say so: "
                     f"{quoted(f'{name}={other}')} {quoted(f'{name}={given}')}; otherwise give one of them a name "
                     "of its own: NAME=FOLDER."
                 )
+            named_by_folder[name] = given
         if not path or not Path(path).is_dir():
             raise SparclError(f"{path or given} is not a folder. Give a folder of pictures for each class.")
         classes.setdefault(name, []).append(path)

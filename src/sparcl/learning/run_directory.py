@@ -13,6 +13,7 @@ checkpoints/       the last two states from which the run can be resumed
 The JSON files carry a seal (`seals`): what has changed since it was written is refused, not used.
 """
 
+import contextlib
 import json
 import os
 import zlib
@@ -30,6 +31,7 @@ from sparcl.tensor_files import State, Tensors
 
 CHECKPOINTS = "checkpoints"
 METRICS = "metrics.jsonl"
+ENVIRONMENT = "environment.json"
 Restored = TypeVar("Restored")
 
 
@@ -49,8 +51,10 @@ class RunDirectory:
 
     @staticmethod
     def is_free(path: Path) -> bool:
-        """Not there, or empty but for what somebody left who was killed before he had begun."""
-        return not path.exists() or (path.is_dir() and all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()))
+        """Not there, or empty but for what a run leaves that was killed before it had begun."""
+        if not path.is_dir():
+            return not path.exists()
+        return all(file.name == ENVIRONMENT or LEFTOVER.fullmatch(file.name) for file in path.iterdir())
 
     @classmethod
     def create(cls, path: Path, settings: Settings, environment: dict[str, Any]) -> "RunDirectory":
@@ -65,8 +69,13 @@ class RunDirectory:
         return directory
 
     def begin(self, settings: Settings, environment: dict[str, Any]) -> None:
-        self._write("settings.json", plain(settings))  # from here on it can be resumed
-        self._write("environment.json", environment)
+        self._write(ENVIRONMENT, environment)
+        try:
+            self._write("settings.json", plain(settings))  # from here on it is a run, and can be resumed
+        except SparclError:
+            with contextlib.suppress(OSError):
+                self.held.remove(ENVIRONMENT)
+            raise
 
     def remove_leftovers(self) -> None:
         """What was half-written when somebody was killed here. Only under a lock."""
@@ -119,10 +128,10 @@ class RunDirectory:
         return tuple(line for line in found if isinstance(line, str)) if isinstance(found, list) else ()
 
     def costs(self) -> dict[str, Any]:
-        return self._read("costs.json")
+        return {name: value for name, value in self._read("costs.json").items() if name != "metrics_checksum"}
 
     def environment(self) -> dict[str, Any]:
-        return self._read("environment.json")
+        return self._read(ENVIRONMENT)
 
     def stream(self) -> dict[str, Any] | None:
         """What `Stream.describe` said; None for a run of an older version."""
@@ -140,13 +149,13 @@ class RunDirectory:
         """The lines of metrics.jsonl. While a run goes on the last line may not be whole yet; it is left out."""
         path = self.path / METRICS
         try:
-            lines = self._bytes(METRICS).split(b"\n")[:-1]
+            content = self._bytes(METRICS)
         except FileNotFoundError:
             return []  # not begun
         except OSError as error:
             raise SparclError(f"{path} could not be read: {error.strerror}.") from error
         events = []
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(content.split(b"\n")[:-1], 1):
             try:
                 event = json.loads(line)
             except (ValueError, RecursionError) as error:
@@ -154,6 +163,9 @@ class RunDirectory:
             if not isinstance(event, dict) or not isinstance(event.get("event"), str):
                 raise SparclError(f"{path} is damaged in line {number}: it does not hold an event.")
             events.append(event)
+        checksum = self._read("costs.json").get("metrics_checksum") if self.result() is not None else None
+        if checksum is not None and checksum != zlib.crc32(content):
+            raise SparclError(f"{path} is damaged: it is no longer what the run has written.")
         return events
 
     def record_stream(self, description: dict[str, Any]) -> None:
@@ -166,8 +178,8 @@ class RunDirectory:
     def record_tuning(self, knobs: dict[str, Any]) -> None:
         self._write("tuning.json", knobs)
 
-    def finish(self, result: dict[str, Any], costs: dict[str, Any]) -> None:
-        self._write("costs.json", costs)
+    def finish(self, result: dict[str, Any], costs: dict[str, Any], metrics_checksum: int) -> None:
+        self._write("costs.json", {**costs, "metrics_checksum": metrics_checksum})
         self._write("result.json", result)
 
     # Checkpoints

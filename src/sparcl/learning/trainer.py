@@ -79,6 +79,7 @@ class Trainer(Loop):
             except Stopped:
                 self._checkpoint()
                 raise
+            _, metrics_checksum = self.log.sync()
         finally:
             self.log.close()
         result: dict[str, Any] = {
@@ -94,7 +95,7 @@ class Trainer(Loop):
             "steps": self.position.total_steps,
             "flops": self.watcher.summary(),
         }
-        self.directory.finish(result, costs)
+        self.directory.finish(result, costs, metrics_checksum)
         return result
 
     def _learn_and_evaluate(self, task: Task) -> None:

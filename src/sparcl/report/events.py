@@ -10,7 +10,8 @@ from sparcl.learning.run_directory import RunDirectory
 
 _T = TypeVar("_T")
 Count = Annotated[int, Bounds(ge=0, le=10**30)]
-Number = Annotated[int, Bounds(ge=0, le=10**5)]  # of a task or an epoch: the page has a place for each
+TaskNumber = Annotated[int, Bounds(ge=0, le=10**5)]  # the page has a place for each
+EpochNumber = Annotated[int, Bounds(ge=0, le=10**12)]
 Share = Annotated[float, Bounds(ge=0, le=1)]
 Percent = Annotated[float, Bounds(ge=0, le=100)]
 
@@ -20,8 +21,8 @@ class Stored(Checked, ignores_unknown=True):
 
 
 class Epoch(Stored):
-    task: Number
-    epoch: Number
+    task: TaskNumber
+    epoch: EpochNumber
     steps: Count
     samples: Count | None = None  # older versions did not count them
     loss: Annotated[float, Bounds(ge=-3e38, le=3e38)]  # what is drawn and logged is float32
@@ -46,8 +47,8 @@ class LayerChange(Stored):
 class Adjustment(Stored):
     """A change of masks, or of the samples that are presented."""
 
-    task: Number
-    epoch: Number
+    task: TaskNumber
+    epoch: EpochNumber
     layers: dict[str, LayerChange] = setting(factory=dict)
     removed_samples: Count = 0
 
@@ -55,7 +56,7 @@ class Adjustment(Stored):
 class Evaluation(Stored):
     """Of the untrained network, or at the end of a task."""
 
-    task: Number | None = None
+    task: TaskNumber | None = None
     class_il: list[Percent | None] | None = None
     task_il: list[Percent | None] | None = None
     domain_il: list[Percent | None] | None = None
