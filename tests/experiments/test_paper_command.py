@@ -113,7 +113,7 @@ def test_every_output_is_written_and_says_the_same(undisturbed):
     assert page.startswith("Before\n") and page.endswith("After\n")
     assert f"| ER | {float(rows[0]['digits Class-IL']):.2f} | 44.79 ± 1.86 |" in page
     assert "| Class-IL | Class-IL, paper on cifar10 |" in page
-    assert "Learned on digits, not on cifar10" in page and "cannot be compared" in page
+    assert "Our numbers are of digits, the paper's are of cifar10" in page and "cannot be compared" in page
     latex = (undisturbed / "small-smoke.tex").read_text()
     assert (
         len({line.count("&") for line in latex.splitlines() if line.endswith(r"\\") and "multicolumn" not in line}) == 1

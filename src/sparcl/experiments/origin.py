@@ -24,8 +24,7 @@ def describe(cells: Cells, notes: Sequence[str], command: str) -> str:
 def stand_ins(groups: Sequence[Group]) -> list[str]:
     """A line for each data set that stands in for the paper's."""
     return [
-        f"Learned on {group.dataset}, not on {group.in_paper}: the paper's numbers are those of {group.in_paper}, "
-        "and cannot be compared with the others."
+        f"Our numbers are of {group.dataset}, the paper's are of {group.in_paper}: they cannot be compared."
         for group in groups
         if group.dataset != group.in_paper
     ]
