@@ -211,7 +211,7 @@ def test_domains_have_one_accuracy(tmp_path, dataset, name):
     changes = [*SMALL, "data.tasks=2", "protocol=online", "epochs=1"]
     trainer = trainer_of(f"{dataset}/{name}", tmp_path / "run", *changes)
     result = trainer.run()
-    assert set(result) == {"domain_il", "domain_il_snapshots"}
+    assert set(result) - {"warnings"} == {"domain_il", "domain_il_snapshots"}  # so short a run may still be guessing
     assert 0 < result["domain_il"]["average"] <= 100
     if name != "joint":
         assert result["domain_il"]["forgetting"] is not None
