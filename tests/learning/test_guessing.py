@@ -1,6 +1,5 @@
 """A run that ends up guessing says so; one that forgets does not."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -65,7 +64,7 @@ def result_of(path: Path, preset: str, *changes: str) -> dict:
     trainer = Trainer(chosen, stream, RunDirectory(path), Nobody())
     RunDirectory.create(path, trainer.settings, environment.describe())
     result = trainer.run()
-    assert json.loads((path / "result.json").read_text()) == result
+    assert RunDirectory.open(path).result() == result
     return result
 
 
