@@ -17,7 +17,6 @@
 // nothing is taken from somebody, perhaps from the very thread that is waited for.
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,10 +40,11 @@ namespace sparcl {
 namespace {
 
 constexpr int64_t microsecond = 1000;
-constexpr int64_t quiet_wait = 200 * microsecond;     // before a worker sleeps, where nobody else wants its core
-constexpr int64_t crowded_wait = 3 * microsecond;     // where somebody does
-constexpr int64_t crowded_for = 30000 * microsecond;  // after the last sign of others
-constexpr int64_t cores_for = 1000000 * microsecond;  // how long the number of usable cores is believed
+constexpr int64_t quiet_wait = 200 * microsecond;       // before a worker sleeps, where nobody else wants its core
+constexpr int64_t crowded_wait = 3 * microsecond;       // where somebody does
+constexpr int64_t crowded_for = 20000 * microsecond;    // after the last sign of others
+constexpr int64_t turn_of_others = 1000 * microsecond;  // a process that computes keeps a core for longer than this
+constexpr int64_t cores_for = 1000000 * microsecond;    // how long the number of usable cores is believed
 constexpr int most_items = (1 << 24) - 1;
 constexpr size_t stack_size = 1 << 20;  // kernels keep up to 64 KB of sums there
 
@@ -67,12 +67,6 @@ void finish_stores() {
 #if defined(__x86_64__)
   _mm_sfence();
 #endif
-}
-
-// How often this thread lost its core to another one.
-long displaced() {
-  rusage used;
-  return getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_nivcsw : 0;
 }
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
@@ -133,9 +127,9 @@ class Pool {
   void help(int worker);
   void add_workers(int wanted);
   int cores();
-  // Waits until `done` says so, awake; false: that took too long.
+  // Waits until `done` says so, awake; false: that took too long. A thread that has lost its core meanwhile tells all.
   template <class Done>
-  bool wait_awake(const Done& done, long& displaced_before);
+  bool wait_awake(const Done& done, int64_t patience);
 
   std::mutex callers_;  // one job at a time
   int workers_ = 0;
@@ -157,21 +151,19 @@ class Pool {
 };
 
 template <class Done>
-bool Pool::wait_awake(const Done& done, long& displaced_before) {
-  int64_t begun = 0;
+bool Pool::wait_awake(const Done& done, int64_t patience) {
+  int64_t begun = 0, before = 0;
   while (true) {
     for (int i = 0; i < 32; ++i) {
       if (done()) return true;
       pause();
     }
     const int64_t time = now();
-    if (begun == 0) begun = time;
+    if (begun == 0) begun = before = time;
+    if (time - before > turn_of_others) crowded_until_.store(time + crowded_for, std::memory_order_relaxed);
+    before = time;
     const bool crowded = time < crowded_until_.load(std::memory_order_relaxed);
-    if (time - begun < (crowded ? crowded_wait : quiet_wait)) continue;
-    const long displaced_now = displaced();
-    if (displaced_now != displaced_before) crowded_until_.store(time + crowded_for, std::memory_order_relaxed);
-    displaced_before = displaced_now;
-    return false;
+    if (time - begun >= (crowded ? crowded_wait : patience)) return false;
   }
 }
 
@@ -198,11 +190,10 @@ void Pool::help(int worker) {
 }
 
 void Pool::live(int worker) {
-  long displaced_before = displaced();
   uint32_t seen = published_.load();
   while (!stopping_.load(std::memory_order_relaxed)) {
     help(worker);
-    if (!wait_awake([&] { return published_.load(std::memory_order_relaxed) != seen; }, displaced_before)) {
+    if (!wait_awake([&] { return published_.load(std::memory_order_relaxed) != seen; }, quiet_wait)) {
       asleep_.fetch_add(1);
       sleep_while(published_, seen);
       asleep_.fetch_sub(1);
@@ -272,15 +263,19 @@ void Pool::run(int items, int threads, ItemsFunction function, const void* work)
                           std::memory_order_release);
   published_.fetch_add(1);
   if (asleep_.load() > 0) wake(published_, workers_ + 1 == participants ? workers_ : INT_MAX);
+  const int64_t begun = now();
   help(0);
-  static thread_local long displaced_before = displaced();
   const auto done = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };
-  if (done() || wait_awake(done, displaced_before)) return;
-  // Somebody began an item and is not there to finish it.
-  crowded_until_.store(now() + crowded_for, std::memory_order_relaxed);
+  if (done()) return;
+  const int64_t alone = now();
+  if (wait_awake(done, quiet_wait + (alone - begun) / 4)) return;
   caller_sleeps_.store(true);
   for (uint32_t left; (left = unfinished_.load()) != 0;) sleep_while(unfinished_, left);
   caller_sleeps_.store(false);
+  // Somebody began a part of an eighth, and needed longer than everything took that was done here: it lost its core.
+  const int64_t end = now();
+  if (end - alone > std::max(turn_of_others, alone - begun))
+    crowded_until_.store(end + crowded_for, std::memory_order_relaxed);
 }
 
 void Pool::after_fork_in_child() {
