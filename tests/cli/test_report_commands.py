@@ -43,7 +43,7 @@ def test_damaged_runs_get_one_line(run, tmp_path):
     out = tmp_path / "report.html"
     alone = sparcl("report", damaged, "-o", out)
     assert alone.returncode == 1 and len(alone.stderr.splitlines()) == 1
-    assert "metrics.jsonl is damaged in line 1" in alone.stderr
+    assert "metrics.jsonl is damaged" in alone.stderr
     assert not out.exists()
     both = sparcl("report", damaged, run, "-o", out)
     assert both.returncode == 0 and "Left out" in both.stderr and out.exists()
