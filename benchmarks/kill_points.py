@@ -193,7 +193,7 @@ def main() -> None:
         export_pictures(find_source("digits"), None, root / "photos")
         photos = root / "photos" / "train"
         knows_two = root / "knows two"
-        learner = Learner.create(knows_two, **SETTINGS)
+        learner = Learner.create(knows_two, **SETTINGS, undo_steps=3)
         learner.learn({"0": photos / "0"})
         learner.learn({"1": photos / "1"})
         knows_three, interrupted = (root / name for name in ("knows three", "interrupted"))
