@@ -181,7 +181,7 @@ def _new_directory(chosen: settings.Settings, out: Path | None) -> Iterator[RunD
 
 
 def _own_directory(stack: contextlib.ExitStack, chosen: settings.Settings) -> tuple[Path, Directory]:
-    """The first name of this run that nobody has: also that of one who was killed before he had begun."""
+    """The first name of this run that is free; that of a run which was killed before it had begun is free as well."""
     name = comparison.short_name(chosen).replace("/", "-")
     if chosen.protocol != "full":
         name += f"-{chosen.protocol}"
