@@ -10,9 +10,11 @@ import textwrap
 import pytest
 from runs import SMALL, sparcl
 
+from sparcl.cli import run
 from sparcl.errors import SparclError
 from sparcl.files import BusyError, Directory, locked
 from sparcl.learning.run_directory import METRICS, MetricsLog, RunDirectory
+from sparcl.learning.settings import from_preset, resolve
 
 # Runs `sparcl run` in this process; after some steps the directory is renamed, swapped or removed.
 DRIVER = textwrap.dedent(
@@ -104,6 +106,20 @@ def test_a_directory_that_is_locked_or_cannot_be_made_is_said(tmp_path):
     (tmp_path / "runs").write_text("a file")
     refused = sparcl("run", "digits/sgd", *SMALL, "--quiet", cwd=tmp_path)
     assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
+
+
+def test_a_directory_that_was_taken_before_it_was_locked_is_refused(tmp_path, monkeypatch):
+    """By a run that began and ended between the first look at it and the lock."""
+    chosen = resolve(from_preset("digits/sgd"))
+
+    def make_and_fill(path):
+        path.mkdir()
+        (path / "settings.json").write_text("another run")
+
+    monkeypatch.setattr(run, "make_directory", make_and_fill)
+    with pytest.raises(SparclError, match="already holds a run"), run._new_directory(chosen, tmp_path / "run"):
+        pass
+    assert (tmp_path / "run" / "settings.json").read_text() == "another run"
 
 
 def test_a_lock_is_that_of_the_directory_that_is_there(tmp_path, monkeypatch):

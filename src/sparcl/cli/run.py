@@ -168,6 +168,7 @@ def _new_directory(chosen: settings.Settings, out: Path | None) -> Iterator[RunD
     is_ours = out is None or not out.exists()
     with contextlib.ExitStack() as stack:
         path, held = _own_directory(stack, chosen) if out is None else (out, _locked(stack, out))
+        RunDirectory.check_free(path)  # again: it may have been taken, and left, before it was locked
         directory = RunDirectory(path, held)
         directory.remove_leftovers()
         try:
