@@ -40,9 +40,9 @@ namespace sparcl {
 namespace {
 
 constexpr int64_t microsecond = 1000;
-constexpr int64_t quiet_wait = 200 * microsecond;       // before a worker sleeps, where nobody else wants its core
-constexpr int64_t crowded_wait = 3 * microsecond;       // where somebody does
-constexpr int64_t crowded_for = 20000 * microsecond;    // after the last sign of others
+constexpr int64_t quiet_wait = 1000 * microsecond;      // before a worker sleeps, where nobody else wants its core
+constexpr int64_t crowded_wait = 5 * microsecond;       // where somebody does
+constexpr int64_t crowded_for = 100000 * microsecond;   // after the last sign of others
 constexpr int64_t turn_of_others = 1000 * microsecond;  // a process that computes keeps a core for longer than this
 constexpr int64_t cores_for = 1000000 * microsecond;    // how long the number of usable cores is believed
 constexpr int most_items = (1 << 24) - 1;
