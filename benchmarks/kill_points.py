@@ -170,7 +170,7 @@ def check_run(directory: Path, finished: Path) -> None:
 
 
 def check_export(directory: Path) -> None:
-    """The file is not there or whole, and the next export leaves nothing beside it."""
+    """The file is either missing or whole, and the next export leaves nothing next to it."""
     target = directory.with_name("model.sparcl")
     if target.exists():
         sparcl.load(target)  # its checksum is right

@@ -40,7 +40,7 @@ class Directory:
 
     @classmethod
     def open(cls, path: Path) -> "Directory":
-        """Raises OSError if it is not there."""
+        """Raises OSError if it does not exist."""
         return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def close(self) -> None:
@@ -91,14 +91,14 @@ class Directory:
             return file.read()
 
     def open_file(self, name: str, flags: int = os.O_RDONLY) -> BinaryIO:
-        """Raises OSError. With O_APPEND the file is made if it is not there."""
+        """Raises OSError. With O_APPEND a missing file is created."""
         descriptor = os.open(name, flags | os.O_CLOEXEC, 0o666, dir_fd=self._descriptor)
         return open(descriptor, "ab" if flags & os.O_APPEND else "rb")
 
     # Changing
 
     def subdirectory(self, name: str, make: bool = False) -> "Directory":
-        """Raises OSError if it is not there and shall not be made."""
+        """Raises OSError if it does not exist and must not be created."""
         if make:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self._descriptor)
@@ -135,7 +135,7 @@ class Directory:
             file.write(content)
 
     def remove(self, name: str) -> None:
-        """Raises OSError, also if it is not there."""
+        """Raises OSError, also if it does not exist."""
         os.unlink(name, dir_fd=self._descriptor)
 
     def remove_leftovers(self, *inside: str) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from runs import Nobody
 
 from sparcl.data import load_stream
 from sparcl.learning import environment, settings
@@ -48,14 +49,6 @@ def test_joint_training_is_judged_by_all_classes():
     assert warning(content, STREAM, at_once=True, learning_rate=9.0)
     assert not warning([*content[:-1], content[-1] | {"task_il": [80.0, 80.0]}], STREAM, True, 9.0)
     assert not warning(events(accuracy=40.0, loss=1.4), STREAM, at_once=True, learning_rate=9.0)
-
-
-class Nobody:
-    def started(self, *_): ...
-    def stepped(self, *_): ...
-    def evaluated(self, *_): ...
-    def noted(self, *_): ...
-    def warned(self, *_): ...
 
 
 def result_of(path: Path, preset: str, *changes: str) -> dict:

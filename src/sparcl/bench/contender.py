@@ -59,7 +59,7 @@ class Contender:
         self._ask({"prepare": _address(make), "arguments": plain(arguments)})
 
     def turn(self, count: int) -> list[float]:
-        """Seconds of so many steps."""
+        """The seconds of each of `count` steps."""
         seconds = self._ask({"turn": count})
         if not isinstance(seconds, list) or len(seconds) != count or not all(map(_is_time, seconds)):
             raise self._failed(SENSELESS)

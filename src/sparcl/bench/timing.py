@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 Step = Callable[[], object]
 Turn = Callable[[int], list[float]]
-"""Called as turn(count): the seconds of so many steps. Raises LeftOutError if they cannot be measured."""
+"""Called as turn(count): the seconds of each of `count` steps. Raises LeftOutError if they cannot be measured."""
 Note = Callable[[str], None]
 Progress = Callable[[str, int, int], None]
 """Called as progress(what, done, total) while something long goes on."""
@@ -84,7 +84,7 @@ def without_the_slow(turns: Mapping[str, Turn], note: Note, progress: Progress, 
 
 
 def timed(step: Step, count: int) -> list[float]:
-    """A turn: the seconds of so many steps."""
+    """A turn: the seconds of each of `count` steps."""
     # The first step of a turn is not measured: nobody shall pay for caches that another one has filled, and for
     # another one's threads that still wait for work.
     step()
