@@ -2,6 +2,7 @@
 // here.
 #include "bindings.h"
 
+#include <cstring>
 #include <malloc.h>
 
 #include <optional>
@@ -68,6 +69,28 @@ void sgd(Array<float, 1> values, Array<float, 1> gradients, std::optional<Array<
   sparcl::kernels().sgd(step, threads);
 }
 
+// Eight sums side by side, so that compilers use vectors: this is called before every prediction.
+uint64_t digest(Array<const float, 1> numbers) {
+  constexpr size_t lanes = 8;
+  constexpr uint64_t prime = 0x9E3779B97F4A7C15u;
+  uint64_t sums[lanes];
+  for (size_t lane = 0; lane < lanes; ++lane) sums[lane] = prime + lane;
+  const auto mix = [](uint64_t sum, float number) {
+    uint32_t bits;
+    std::memcpy(&bits, &number, sizeof bits);
+    sum = (sum ^ bits) * prime;
+    return sum ^ sum >> 29;
+  };
+  const float* data = numbers.data();
+  const size_t count = numbers.shape(0), whole = count / lanes * lanes;
+  for (size_t i = 0; i < whole; i += lanes)
+    for (size_t lane = 0; lane < lanes; ++lane) sums[lane] = mix(sums[lane], data[i + lane]);
+  for (size_t i = whole; i < count; ++i) sums[0] = mix(sums[0], data[i]);
+  uint64_t result = count;
+  for (uint64_t sum : sums) result = (result ^ sum) * prime + (sum >> 31);
+  return result;
+}
+
 }  // namespace
 
 NB_MODULE(_engine, module) {
@@ -91,6 +114,13 @@ NB_MODULE(_engine, module) {
       "The instruction sets this processor can run, oldest first.");
   module.def("lanes", [] { return sparcl::kernels().lanes; }, "How many images a vector of the engine holds.");
   module.attr("MAX_THREADS") = sparcl::max_threads;
+  nb::list tiles;
+  for (const sparcl::TileShape& shape : sparcl::tile_shapes) tiles.append(nb::make_tuple(shape.rows, shape.columns));
+  module.attr("TILE_SHAPES") = nb::tuple(tiles);
+  nb::list operations;
+  for (int i = 0; i < sparcl::kernels().operation_count; ++i) operations.append(sparcl::kernels().operations[i]->name);
+  module.attr("OPERATIONS") = nb::tuple(operations);
+  module.def("digest", &digest, "numbers"_a.noconvert(), "A hash that tells whether numbers have changed.");
   module.def("usable_cores", &sparcl::usable_cores,
              "Cores that this process may use: its affinity, and the CPU quota of its control group.");
   module.def("threads", [] { return thread_count; }, "How many threads a kernel uses.");

@@ -18,6 +18,10 @@ namespace {
 using namespace nb::literals;
 using ExtentTuple = std::tuple<int, int, int, int, int>;  // channels, height, width, row, plane
 
+using SizeTuple = std::tuple<int, int, int>;  // channels, height, width
+
+Size size_of(const SizeTuple& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t)}; }
+
 Extent extent_of(const ExtentTuple& t) {
   return {std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t), std::get<4>(t)};
 }
@@ -47,14 +51,10 @@ Op op_of(const std::string& name) {
       {"pack", Op::pack},
       {"convolve", Op::convolve},
       {"combine", Op::combine},
-      {"max_pool", Op::max_pool},
-      {"average_pool", Op::average_pool},
-      {"linear", Op::linear},
+      {"operation", Op::operation},
       {"unpack", Op::unpack},
       {"pack_gradient", Op::pack_gradient},
-      {"linear_backward", Op::linear_backward},
-      {"average_pool_backward", Op::average_pool_backward},
-      {"max_pool_backward", Op::max_pool_backward},
+      {"operation_backward", Op::operation_backward},
       {"combine_backward", Op::combine_backward},
       {"data_gradient", Op::data_gradient},
       {"weight_gradient", Op::weight_gradient},
@@ -62,6 +62,12 @@ Op op_of(const std::string& name) {
   const auto found = ops.find(name);
   require(found != ops.end(), "there is no such operation");
   return found->second;
+}
+
+Activation activation_of(const std::string& name) {
+  for (int i = 0; i < activation_count; ++i)
+    if (name == activation_names[i].name && activation_names[i].gates) return static_cast<Activation>(i);
+  throw nb::value_error("there is no such activation");
 }
 
 using FloatArray = Array<float, 1>;
@@ -81,10 +87,6 @@ void check_arena(const Program& program, const Arena& arena) {
   require(arena.size() >= program.spec().arena, "the arena is too small for this program");
 }
 
-constexpr float epsilon = 1e-5f;
-
-// A program without a backward pass takes any number of batches at once: they use the same weights, which are taken
-// over once.
 void forward(Program& program, Arena& arena, Array<const float, 4> images, Array<float, 2> logits,
              Array<const float, 1> values, FloatArray gradients, FloatArray statistics, bool training, float momentum,
              int threads) {
@@ -92,22 +94,18 @@ void forward(Program& program, Arena& arena, Array<const float, 4> images, Array
   Arrays arrays = arrays_of(program, values, gradients, statistics);
   check_arena(program, arena);
   const Extent in = program.input(), out = program.output();
-  const size_t batch = static_cast<size_t>(program.spec().images), batches = images.shape(0) / batch;
-  require(images.shape(0) == batch * batches && (batches == 1 || (batches > 1 && !program.has_backward())) &&
+  require(static_cast<int>(images.shape(0)) == program.spec().images &&
               static_cast<int>(images.shape(1)) == in.channels && static_cast<int>(images.shape(2)) == in.height &&
               static_cast<int>(images.shape(3)) == in.width,
           "the images do not fit the program");
   require(logits.shape(0) == images.shape(0) && static_cast<int>(logits.shape(1)) == out.channels,
           "the logits do not fit the program");
   check_threads(threads);
-  const size_t image = images.shape(1) * images.shape(2) * images.shape(3);
+  arrays.images = images.data();
+  arrays.logits = logits.data();
   nb::gil_scoped_release release;
-  program.refresh(arrays.values, arrays.statistics, epsilon, threads);
-  for (size_t i = 0; i < batches; ++i) {
-    arrays.images = images.data() + i * batch * image;
-    arrays.logits = logits.data() + i * batch * logits.shape(1);
-    program.forward(arena, arrays, {training, momentum, epsilon, threads});
-  }
+  program.refresh(arrays.values, arrays.statistics, threads);
+  program.forward(arena, arrays, {training, momentum, threads});
 }
 
 void backward(Program& program, Arena& arena, Array<const float, 2> d_logits, Array<const float, 1> values,
@@ -128,7 +126,7 @@ void backward(Program& program, Arena& arena, Array<const float, 2> d_logits, Ar
   }
   arrays.d_logits = d_logits.data();
   nb::gil_scoped_release release;
-  program.backward(arena, arrays, {training, 0.0f, epsilon, threads});
+  program.backward(arena, arrays, {training, 0.0f, threads});
 }
 
 // Runs the steps of one kind over and over, for benchmarks and the tuner: their inputs are whatever the arena holds.
@@ -145,13 +143,13 @@ void run_steps(Program& program, Arena& arena, const std::vector<int>& steps, Ar
     require(op != Op::pack && op != Op::unpack && op != Op::pack_gradient, "this step needs arrays from outside");
   }
   nb::gil_scoped_release release;
-  for (int step : steps) program.run_step(step, arena, arrays, {true, 0.0f, epsilon, threads});
+  for (int step : steps) program.run_step(step, arena, arrays, {true, 0.0f, threads});
 }
 
 }  // namespace
 
 void bind_engine(nb::module_& module) {
-  nb::class_<Engine>(module, "Engine", "The convolutions, norms and linear layers of a network.")
+  nb::class_<Engine>(module, "Engine", "The layers of a network.")
       .def("__init__", [](Engine* self) { new (self) Engine(kernels()); })
       .def(
           "add_convolution",
@@ -162,8 +160,16 @@ void bind_engine(nb::module_& module) {
                 {to.channels, from.channels, kernel, stride, from, to, from.row > from.width, to.row > to.width});
           },
           "kernel"_a, "stride"_a, "input"_a, "output"_a)
-      .def("add_norm", in_turn(&Engine::add_norm), "channels"_a, "normalises"_a)
-      .def("add_linear", in_turn(&Engine::add_linear), "features"_a, "outputs"_a)
+      .def("add_norm", in_turn(&Engine::add_norm), "channels"_a, "normalises"_a, "epsilon"_a = 0.0f,
+           "momentum"_a = 0.0f)
+      .def(
+          "add_operation",
+          [](Engine& self, const std::string& name, const SizeTuple& in, const SizeTuple& out,
+             const std::vector<int32_t>& attributes) {
+            const Turn turn(self);
+            return self.add_operation(name, size_of(in), size_of(out), attributes);
+          },
+          "name"_a, "input"_a, "output"_a, "attributes"_a)
       .def(
           "set_sizes",
           [](Engine& self, int64_t values, int64_t statistics) {
@@ -183,7 +189,8 @@ void bind_engine(nb::module_& module) {
           "layer"_a, "offset"_a, "positions"_a.noconvert(), "places"_a.none() = nb::none())
       .def("move_convolution", in_turn(&Engine::move_convolution), "layer"_a, "offset"_a)
       .def("bind_norm", in_turn(&Engine::bind_norm), "layer"_a, "weight"_a, "bias"_a, "mean"_a, "variance"_a)
-      .def("bind_linear", in_turn(&Engine::bind_linear), "layer"_a, "weight"_a, "bias"_a)
+      .def("bind_operation", in_turn(&Engine::bind_operation), "layer"_a, "weight"_a, "bias"_a, "statistics"_a)
+      .def("fix_norm", in_turn(&Engine::fix_norm), "layer"_a, "fixed"_a)
       .def(
           "set_updated",
           [](Engine& self, int layer, std::optional<Array<const int32_t, 1>> chosen) {
@@ -243,14 +250,15 @@ void bind_engine(nb::module_& module) {
       .def(
           "__init__",
           [](Step* self, const std::string& op, int layer, int a, int b, int c, int out, int norm_a, int norm_b,
-             int64_t bits, int64_t state_a, int64_t state_b, bool relu, bool again, bool write_gated, bool accumulate,
-             int kernel) {
-            new (self) Step{op_of(op), layer,   a,       b,    c,     out,         norm_a,     norm_b,
-                            bits,      state_a, state_b, relu, again, write_gated, accumulate, kernel};
+             int64_t mask, int64_t state_a, int64_t state_b, const std::string& activation, bool recompute,
+             bool write_gated, bool accumulate) {
+            new (self) Step{op_of(op), layer,       a,         b,       c,       out,
+                            norm_a,    norm_b,      mask,      state_a, state_b, activation_of(activation),
+                            recompute, write_gated, accumulate};
           },
           "op"_a, "layer"_a = -1, "a"_a = -1, "b"_a = -1, "c"_a = -1, "out"_a = -1, "norm_a"_a = -1, "norm_b"_a = -1,
-          "bits"_a = -1, "state_a"_a = -1, "state_b"_a = -1, "relu"_a = false, "again"_a = false,
-          "write_gated"_a = false, "accumulate"_a = false, "kernel"_a = 0);
+          "mask"_a = -1, "state_a"_a = -1, "state_b"_a = -1, "activation"_a = "none", "recompute"_a = false,
+          "write_gated"_a = false, "accumulate"_a = false);
 
   nb::class_<Program>(module, "Program", "A compiled network for one batch size.")
       .def(

@@ -12,12 +12,19 @@ if(SPARCL_SANITIZE)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
+# While developing, only the kernels that this machine runs need to be fast: -DSPARCL_OPTIMISE=v4
+set(SPARCL_OPTIMISE "" CACHE STRING "The only instruction set whose kernels are optimised (empty: all)")
+
 set(SPARCL_KERNEL_OBJECTS)
 foreach(isa IN LISTS SPARCL_INSTRUCTION_SETS)
+  set(optimisation_of_set ${optimisation})
+  if(SPARCL_OPTIMISE AND NOT SPARCL_OPTIMISE STREQUAL isa)
+    set(optimisation_of_set -O0)
+  endif()
   add_library(kernels_${isa} OBJECT ${CMAKE_CURRENT_LIST_DIR}/kernels/kernels.cpp
                                     ${CMAKE_CURRENT_LIST_DIR}/kernels/flat.cpp)
   target_compile_definitions(kernels_${isa} PRIVATE SPARCL_ISA=${isa})
-  target_compile_options(kernels_${isa} PRIVATE ${SPARCL_MARCH_${isa}} ${optimisation} -Wall -Wextra -fno-math-errno
+  target_compile_options(kernels_${isa} PRIVATE ${SPARCL_MARCH_${isa}} ${optimisation_of_set} -Wall -Wextra -fno-math-errno
                                                 -fno-trapping-math -ffp-contract=fast)
   list(APPEND SPARCL_KERNEL_OBJECTS $<TARGET_OBJECTS:kernels_${isa}>)
 endforeach()

@@ -1,5 +1,6 @@
 #include "engine.h"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
@@ -52,23 +53,42 @@ int Engine::add_convolution(const ConvolutionShape& s) {
   return convolutions() - 1;
 }
 
-int Engine::add_norm(int channels, bool normalises) {
+int Engine::add_norm(int channels, bool normalises, float epsilon, float momentum) {
   require(channels > 0, "a norm needs channels");
-  norms_.push_back({channels, normalises});
+  require(!normalises || (epsilon >= 0.0f && epsilon <= 1.0f && momentum >= 0.0f && momentum <= 1.0f),
+          "epsilon and momentum of a norm are between 0 and 1");
+  norms_.push_back({channels, normalises, epsilon, momentum});
   return norms() - 1;
 }
 
-int Engine::add_linear(int features, int outputs) {
-  require(features > 0 && outputs > 0, "a linear layer needs features and outputs");
-  linears_.push_back({features, outputs});
-  return linears() - 1;
+const Operation* find_operation(const KernelTable& kernels, const std::string& name) {
+  for (int i = 0; i < kernels.operation_count; ++i)
+    if (name == kernels.operations[i]->name) return kernels.operations[i];
+  return nullptr;
+}
+
+int Engine::add_operation(const std::string& name, const Size& in, const Size& out,
+                          const std::vector<int32_t>& attributes) {
+  OperationLayer layer{find_operation(kernels_, name), in, out};
+  require(layer.operation != nullptr, "there is no such operation");
+  size_t expected = 0;
+  while (expected < max_attributes && layer.operation->attributes[expected] != nullptr) ++expected;
+  require(attributes.size() == expected, "an operation has other attributes");
+  std::copy(attributes.begin(), attributes.end(), layer.attributes.begin());
+  for (const Size& size : {in, out})
+    require(size.channels > 0 && size.height > 0 && size.width > 0 && size.height < 32768 && size.width < 32767,
+            "a map needs channels, rows and columns, and not too many");
+  require(layer.operation->fits(in, out, layer.attributes.data()), "an operation does not fit its maps");
+  if (layer.operation->weights != nullptr) layer.weights = layer.operation->weights(in, out, layer.attributes.data());
+  operations_.push_back(layer);
+  return operations() - 1;
 }
 
 void Engine::set_sizes(FlatSizes sizes) {
   sizes_ = sizes;
   for (int64_t& offset : offsets_) offset = -1;
   for (NormLayer& norm : norms_) norm.weight = norm.bias = norm.mean = norm.variance = -1;
-  for (LinearLayer& linear : linears_) linear.weight = linear.bias = -1;
+  for (OperationLayer& layer : operations_) layer.weight = layer.bias = layer.statistics = -1;
 }
 
 void Engine::check_range(int64_t offset, int64_t count, int64_t size) const {
@@ -111,12 +131,17 @@ void Engine::bind_norm(int layer, int64_t weight, int64_t bias, int64_t mean, in
   norm.variance = variance;
 }
 
-void Engine::bind_linear(int layer, int64_t weight, int64_t bias) {
-  LinearLayer& linear = linears_.at(layer);
-  check_range(weight, static_cast<int64_t>(linear.features) * linear.outputs, sizes_.values);
-  check_range(bias, linear.outputs, sizes_.values);
-  linear.weight = weight;
-  linear.bias = bias;
+void Engine::bind_operation(int layer, int64_t weight, int64_t bias, int64_t statistics) {
+  OperationLayer& bound = operations_.at(layer);
+  require((bound.weights > 0) == (weight >= 0) && (bound.operation->statistics > 0) == (statistics >= 0),
+          "an operation has other parameters");
+  require(bias < 0 || bound.weights > 0, "an operation without weights has no bias");
+  if (weight >= 0) check_range(weight, bound.weights, sizes_.values);
+  if (bias >= 0) check_range(bias, bound.out.channels, sizes_.values);
+  if (statistics >= 0) check_range(statistics, bound.operation->statistics, sizes_.statistics);
+  bound.weight = weight;
+  bound.bias = bias;
+  bound.statistics = statistics;
 }
 
 void Engine::set_updated(int layer, const int32_t* chosen, int64_t count) {
@@ -140,8 +165,9 @@ bool Engine::bound() const {
     if (offset < 0) return false;
   for (const NormLayer& norm : norms_)
     if (norm.bias < 0) return false;
-  for (const LinearLayer& linear : linears_)
-    if (linear.weight < 0) return false;
+  for (const OperationLayer& layer : operations_)
+    if ((layer.weights > 0 && layer.weight < 0) || (layer.operation->statistics > 0 && layer.statistics < 0))
+      return false;
   return true;
 }
 

@@ -92,11 +92,11 @@ const Map& Program::map(int id) const {
 const Extent& Program::input() const { return spec_.maps[input_].extent; }
 const Extent& Program::output() const { return spec_.maps[output_].extent; }
 
-void Program::check_bits(const Step& step, const Extent& extent) const {
-  if (step.bits < 0) return;
+void Program::check_mask(const Step& step, const Extent& extent) const {
+  if (step.mask < 0) return;
   const int64_t count = static_cast<int64_t>(batch_.blocks) * extent.channels * extent.height * extent.width;
-  require(step.bits <= spec_.arena && (count + 1) / 2 <= spec_.arena - step.bits,
-          "the signs of a step lie outside of the arena");
+  require(step.mask <= spec_.arena && (count + 1) / 2 <= spec_.arena - step.mask,
+          "the mask of a step lies outside of the arena");
 }
 
 void Program::check_norm(int id, int64_t state, const Extent& extent) const {
@@ -131,7 +131,8 @@ void Program::check(const Step& step) const {
         require(step.b < 0 || same(map(step.b).extent, shape.out), "a residual does not fit its convolution");
         require(step.norm_a < 0 || engine_->norm(step.norm_a).channels == shape.outputs,
                 "a norm does not fit its convolution");
-        require(step.norm_a >= 0 || (step.b < 0 && !step.relu), "a convolution without a norm has no epilogue");
+        require(step.norm_a >= 0 || (step.b < 0 && step.activation == Activation::none),
+                "a convolution without a norm has no epilogue");
         require(step.norm_a < 0 || !has_backward(), "norms are folded into convolutions only in inference");
       }
       break;
@@ -142,7 +143,7 @@ void Program::check(const Step& step) const {
               "the maps that are combined differ");
       check_norm(step.norm_a, step.state_a, extent);
       check_norm(step.norm_b, step.state_b, extent);
-      check_bits(step, extent);
+      check_mask(step, extent);
       break;
     }
     case Op::combine_backward: {
@@ -151,45 +152,45 @@ void Program::check(const Step& step) const {
       if (step.norm_a >= 0 && engine_->norm(step.norm_a).normalises)
         require(same(map(step.b).extent, extent), "a gradient does not fit its operand");
       check_norm(step.norm_a, step.state_a, extent);
-      check_bits(step, extent);
+      check_mask(step, extent);
       break;
     }
-    case Op::max_pool:
-    case Op::max_pool_backward: {
-      const bool forward = step.op == Op::max_pool;
-      const Extent& in = map(step.a).extent;
-      const Extent& out = map(forward ? step.out : step.b).extent;
-      require(step.kernel > 0 && in.channels == out.channels && in.height / step.kernel == out.height &&
-                  in.width / step.kernel == out.width,
-              "a max pooling does not fit its maps");
-      if (!forward)
-        require(same(map(step.c).extent, out) && same(map(step.out).extent, in),
-                "a max pooling's gradient does not fit");
+    case Op::operation:
+    case Op::operation_backward:
+      check_operation(step);
       break;
-    }
-    case Op::average_pool:
-    case Op::average_pool_backward: {
-      const Extent& out = map(step.op == Op::average_pool ? step.out : step.a).extent;
-      const Extent& in = map(step.op == Op::average_pool ? step.a : step.out).extent;
-      require(out.height == 1 && out.width == 1 && in.channels == out.channels, "an average pooling does not fit");
-      break;
-    }
-    case Op::linear:
-    case Op::linear_backward: {
-      const LinearLayer& layer = engine_->linear(step.layer);
-      const Extent& in = map(step.a).extent;
-      const Extent& out = map(step.op == Op::linear ? step.out : step.b).extent;
-      require(in.height == 1 && in.width == 1 && out.height == 1 && out.width == 1 && in.channels == layer.features &&
-                  out.channels == layer.outputs,
-              "a linear layer does not fit its maps");
-      if (step.op == Op::linear_backward && step.out >= 0)
-        require(same(map(step.out).extent, in), "a linear layer's gradient does not fit");
-      break;
-    }
   }
 }
 
-Norm Program::norm(int id, int64_t state, Arena& arena, const Arrays& arrays) const {
+void Program::check_operation(const Step& step) const {
+  const OperationLayer& layer = engine_->operation(step.layer);
+  const Operation& operation = *layer.operation;
+  const auto fits = [&](int id, const Size& size) {
+    const Extent& extent = map(id).extent;
+    return extent.channels == size.channels && extent.height == size.height && extent.width == size.width;
+  };
+  if (operation.state > 0)
+    require(step.state_a >= 0 && step.state_a <= spec_.arena && operation.state <= spec_.arena - step.state_a,
+            "the state of an operation lies outside of the arena");
+  if (step.op == Op::operation) {
+    require(fits(step.a, layer.in) && fits(step.out, layer.out), "an operation does not fit its maps");
+    require(step.b < 0 || (operation.epilogue && same(map(step.b).extent, map(step.out).extent)),
+            "a residual does not fit its operation");
+    require(step.activation == Activation::none || operation.epilogue, "an operation has no activation");
+    return;
+  }
+  require(operation.backward != nullptr, "an operation has no backward pass");
+  require(fits(step.c, layer.out) && (step.out < 0 || fits(step.out, layer.in)),
+          "an operation's gradients do not fit its maps");
+  require(step.a < 0 ? !operation.reads_input : fits(step.a, layer.in), "an operation needs its input");
+  require(step.b < 0 ? !operation.reads_output : same(map(step.b).extent, map(step.c).extent),
+          "an operation needs its output");
+  require(step.out >= 0 || (layer.weights > 0 && step.a >= 0), "a backward pass has nothing to do");
+  require(step.a < 0 || step.out < 0 || same(map(step.a).extent, map(step.out).extent),
+          "an operation's gradient does not fit its input");
+}
+
+Norm Program::norm(int id, int64_t state, Arena& arena, const Arrays& arrays, const Mode& mode) const {
   Norm result{};
   if (id < 0) return result;
   const NormLayer& layer = engine_->norm(id);
@@ -201,11 +202,14 @@ Norm Program::norm(int id, int64_t state, Arena& arena, const Arrays& arrays) co
     result.running_mean = arrays.statistics + layer.mean;
     result.running_var = arrays.statistics + layer.variance;
     result.state = arena.data() + state;
+    result.epsilon = layer.epsilon;
+    result.momentum = mode.momentum < 0.0f ? layer.momentum : mode.momentum;
+    result.fixed = layer.fixed;
   }
   return result;
 }
 
-void Program::refresh(const float* values, const float* statistics, float epsilon, int threads) {
+void Program::refresh(const float* values, const float* statistics, int threads) {
   if (has_backward()) {
     engine_->refresh(values, true, threads);
     refreshed_ = true;
@@ -224,7 +228,7 @@ void Program::refresh(const float* values, const float* statistics, float epsilo
       for (int c = 0; c < norm.channels; ++c) {
         folded_bias_[i][c] = values[norm.bias + c];
         if (!norm.normalises) continue;
-        scale[c] = values[norm.weight + c] / std::sqrt(statistics[norm.variance + c] + epsilon);
+        scale[c] = values[norm.weight + c] / std::sqrt(statistics[norm.variance + c] + norm.epsilon);
         folded_bias_[i][c] -= statistics[norm.mean + c] * scale[c];
       }
     }
@@ -249,8 +253,9 @@ int Program::threads_for(const Step& step, int available) const {
   int64_t vectors = static_cast<int64_t>(batch_.blocks) * extent.height * extent.width;
   if (step.op == Op::convolve || step.op == Op::data_gradient || step.op == Op::weight_gradient) {
     vectors *= engine_->convolution(step.layer).active();
-  } else if (step.op == Op::linear || step.op == Op::linear_backward) {
-    vectors *= static_cast<int64_t>(engine_->linear(step.layer).features) * engine_->linear(step.layer).outputs;
+  } else if ((step.op == Op::operation || step.op == Op::operation_backward) &&
+             engine_->operation(step.layer).weights > 0) {
+    vectors *= engine_->operation(step.layer).weights;
   } else {
     vectors *= extent.channels;
   }
@@ -261,10 +266,9 @@ void Program::run_step(int index, Arena& arena, const Arrays& arrays, const Mode
   const Step& step = spec_.steps[index];
   const KernelTable& kernels = engine_->kernels();
   const int threads = threads_for(step, mode.threads);
-  const int64_t lanes = kernels.lanes;
   const auto data = [&](int id) { return id < 0 ? nullptr : arena.data() + spec_.maps[id].offset; };
   const auto extent = [&](int id) { return spec_.maps[id].extent; };
-  const auto bits = [&] { return step.bits < 0 ? nullptr : reinterpret_cast<uint16_t*>(arena.data() + step.bits); };
+  const auto mask = [&] { return step.mask < 0 ? nullptr : reinterpret_cast<uint16_t*>(arena.data() + step.mask); };
   switch (step.op) {
     case Op::pack:
       kernels.pack({arrays.images, nullptr, data(step.out), extent(step.out), batch_}, threads);
@@ -278,9 +282,9 @@ void Program::run_step(int index, Arena& arena, const Arrays& arrays, const Mode
     case Op::convolve: {
       ConvolutionLayer& layer = engine_->convolution(step.layer);
       // A prediction since the forward pass has left weights with its norms folded in.
-      if (step.again && !layer.uses_winograd()) layer.refresh(arrays.values + engine_->offset(step.layer), false);
+      if (step.recompute && !layer.uses_winograd()) layer.refresh(arrays.values + engine_->offset(step.layer), false);
       layer.forward(kernels, data(step.a), data(step.out), batch_,
-                    {step.norm_a < 0 ? nullptr : folded_bias_[index].data(), data(step.b), step.relu},
+                    {step.norm_a < 0 ? nullptr : folded_bias_[index].data(), data(step.b), step.activation},
                     engine_->scratch(), threads);
       break;
     }
@@ -304,73 +308,69 @@ void Program::run_step(int index, Arena& arena, const Arrays& arrays, const Mode
       kernels.combine({.a = data(step.a),
                        .b = data(step.b),
                        .out = data(step.out),
-                       .positive = bits(),
-                       .norm_a = norm(step.norm_a, step.state_a, arena, arrays),
-                       .norm_b = norm(step.norm_b, step.state_b, arena, arrays),
+                       .mask = mask(),
+                       .norm_a = norm(step.norm_a, step.state_a, arena, arrays, mode),
+                       .norm_b = norm(step.norm_b, step.state_b, arena, arrays, mode),
                        .extent = extent(step.out),
                        .batch = batch_,
-                       .relu = step.relu,
-                       .again = step.again,
-                       .training = mode.training,
-                       .momentum = mode.momentum,
-                       .epsilon = mode.epsilon},
+                       .activation = step.activation,
+                       .recompute = step.recompute,
+                       .training = mode.training},
                       threads);
       break;
     case Op::combine_backward:
       kernels.combine_backward({.d_out = data(step.a),
                                 .operand = data(step.b),
                                 .d_operand = data(step.out),
-                                .positive = bits(),
+                                .mask = mask(),
                                 .write_gated = step.write_gated,
                                 .accumulate = step.accumulate,
-                                .norm = norm(step.norm_a, step.state_a, arena, arrays),
+                                .norm = norm(step.norm_a, step.state_a, arena, arrays, mode),
                                 .extent = extent(step.a),
                                 .batch = batch_,
                                 .training = mode.training},
                                threads);
       break;
-    case Op::max_pool:
-      kernels.max_pool(
-          {data(step.a), data(step.out), nullptr, nullptr, extent(step.a), extent(step.out), batch_, step.kernel},
-          threads);
+    case Op::operation:
+    case Op::operation_backward:
+      run_operation(step, arena, arrays, mode, threads);
       break;
-    case Op::max_pool_backward:
-      kernels.max_pool_backward({data(step.a), data(step.b), data(step.c), data(step.out), extent(step.a),
-                                 extent(step.b), batch_, step.kernel},
-                                threads);
-      break;
-    case Op::average_pool:
-      kernels.average_pool(
-          {data(step.a), data(step.out), nullptr, nullptr, extent(step.a), extent(step.out), batch_, 0}, threads);
-      break;
-    case Op::average_pool_backward:
-      kernels.average_pool_backward(
-          {nullptr, nullptr, data(step.a), data(step.out), extent(step.out), extent(step.a), batch_, 0}, threads);
-      break;
-    case Op::linear:
-    case Op::linear_backward: {
-      const LinearLayer& layer = engine_->linear(step.layer);
-      const bool forward = step.op == Op::linear;
-      const Extent in = extent(step.a), out = extent(forward ? step.out : step.b);
-      const Linear job{data(step.a),
-                       forward ? data(step.out) : nullptr,
-                       forward ? nullptr : data(step.b),
-                       forward ? nullptr : data(step.out),
-                       arrays.values + layer.weight,
-                       arrays.values + layer.bias,
-                       arrays.gradients + layer.weight,
-                       arrays.gradients + layer.bias,
-                       layer.features,
-                       layer.outputs,
-                       in.block() * lanes,
-                       out.block() * lanes,
-                       in.plane * lanes,
-                       out.plane * lanes,
-                       batch_};
-      forward ? kernels.linear(job, threads) : kernels.linear_backward(job, threads);
-      break;
-    }
   }
+}
+
+void Program::run_operation(const Step& step, Arena& arena, const Arrays& arrays, const Mode& mode, int threads) const {
+  const OperationLayer& layer = engine_->operation(step.layer);
+  const auto data = [&](int id) { return id < 0 ? nullptr : arena.data() + spec_.maps[id].offset; };
+  const bool forward = step.op == Op::operation;
+  const int in = forward || step.out < 0 ? step.a : step.out, out = forward ? step.out : step.c;
+  OperationCall call{};
+  call.x = data(step.a);
+  if (forward) {
+    call.y = data(step.out);
+    call.residual = data(step.b);
+  } else {
+    call.y = data(step.b);
+    call.dy = data(step.c);
+    call.dx = data(step.out);
+  }
+  if (layer.weight >= 0) {
+    call.weight = arrays.values + layer.weight;
+    call.d_weight = arrays.gradients + layer.weight;
+  }
+  if (layer.bias >= 0) {
+    call.bias = arrays.values + layer.bias;
+    call.d_bias = arrays.gradients + layer.bias;
+  }
+  if (layer.statistics >= 0) call.statistics = arrays.statistics + layer.statistics;
+  if (layer.operation->state > 0) call.state = arena.data() + step.state_a;
+  call.activation = step.activation;
+  call.in = &spec_.maps[in].extent;
+  call.out = &spec_.maps[out].extent;
+  call.batch = &batch_;
+  call.attributes = layer.attributes.data();
+  call.training = mode.training;
+  call.momentum = mode.momentum;
+  (forward ? layer.operation->forward : layer.operation->backward)(call, threads);
 }
 
 }  // namespace sparcl

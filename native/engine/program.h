@@ -15,20 +15,16 @@
 namespace sparcl {
 
 enum class Op {
-  pack,      // images -> out
-  convolve,  // layer: a -> out; in inference relu(norm_a(...) + b), the norm folded into the weights
-  combine,   // relu(norm_a(a) + norm_b(b)) -> out, signs -> bits
-  max_pool,
-  average_pool,
-  linear,
-  unpack,                 // a -> logits
-  pack_gradient,          // d_logits -> out
-  linear_backward,        // layer: input a, gradient b -> out (-1: not wanted)
-  average_pool_backward,  // gradient a -> out
-  max_pool_backward,      // input a, output b, gradient c -> out
-  combine_backward,       // gradient a, operand b -> out
-  data_gradient,          // layer: gradient a -> out
-  weight_gradient,        // layer: input a, gradient b -> the flat gradients
+  pack,                // images -> out
+  convolve,            // layer: a -> out; in inference activation(norm_a(...) + b), the norm folded into the weights
+  combine,             // activation(norm_a(a) + norm_b(b)) -> out, where gradients pass -> mask
+  operation,           // layer: a -> out; in inference activation(... + bias + b), if the operation has an epilogue
+  unpack,              // a -> logits
+  pack_gradient,       // d_logits -> out
+  operation_backward,  // layer: input a, output b, gradient c -> out (-1: not wanted), gradients of its parameters
+  combine_backward,    // gradient a, operand b -> out
+  data_gradient,       // layer: gradient a -> out
+  weight_gradient,     // layer: input a, gradient b -> the flat gradients
 };
 
 struct Map {
@@ -41,10 +37,10 @@ struct Step {
   int32_t layer = -1;
   int32_t a = -1, b = -1, c = -1, out = -1;  // maps
   int32_t norm_a = -1, norm_b = -1;          // norms
-  int64_t bits = -1;                         // offsets in the arena
-  int64_t state_a = -1, state_b = -1;
-  bool relu = false, again = false, write_gated = false, accumulate = false;
-  int32_t kernel = 0;
+  int64_t mask = -1;                         // offsets in the arena
+  int64_t state_a = -1, state_b = -1;        // of norms; state_a also that of an operation
+  Activation activation = Activation::none;
+  bool recompute = false, write_gated = false, accumulate = false;
 };
 
 struct ProgramSpec {
@@ -83,7 +79,7 @@ struct Arrays {
 
 struct Mode {
   bool training;
-  float momentum, epsilon;
+  float momentum;  // negative: as each norm says
   int threads;
 };
 
@@ -92,7 +88,7 @@ class Program {
   Program(std::shared_ptr<Engine> engine, ProgramSpec spec);
 
   // Takes the weights' current values into the lists that this program reads.
-  void refresh(const float* values, const float* statistics, float epsilon, int threads);
+  void refresh(const float* values, const float* statistics, int threads);
   void forward(Arena& arena, const Arrays& arrays, const Mode& mode);
   void backward(Arena& arena, const Arrays& arrays, const Mode& mode);
   // One step alone, for benchmarks and the tuner.
@@ -110,9 +106,11 @@ class Program {
   void check(const Step& step) const;
   int threads_for(const Step& step, int available) const;
   const Map& map(int id) const;
-  void check_bits(const Step& step, const Extent& extent) const;
+  void check_mask(const Step& step, const Extent& extent) const;
+  void check_operation(const Step& step) const;
   void check_norm(int norm, int64_t state, const Extent& extent) const;
-  Norm norm(int id, int64_t state, Arena& arena, const Arrays& arrays) const;
+  Norm norm(int id, int64_t state, Arena& arena, const Arrays& arrays, const Mode& mode) const;
+  void run_operation(const Step& step, Arena& arena, const Arrays& arrays, const Mode& mode, int threads) const;
 
   std::shared_ptr<Engine> engine_;
   ProgramSpec spec_;

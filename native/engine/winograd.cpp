@@ -122,7 +122,7 @@ void WinogradWeight::gradient(const KernelTable& kernels, const float* x, const 
   check_given();
   const int all = tiles(batch);
   const int64_t fitting = gradient_maps / (int64_t{frequencies} * (shape_.inputs + shape_.outputs) * lanes_);
-  const int64_t groups = groups_of(std::clamp<int64_t>(fitting, 1, most_winograd_tiles), all);
+  const int64_t groups = groups_of(std::clamp<int64_t>(fitting, 1, max_winograd_tiles), all);
   const int together = static_cast<int>(groups_of(groups, all));
   const int64_t maps = winograd_scratch(shape_.inputs, shape_.outputs, together, lanes_);
   float* memory = lines(scratch, maps + frequencies * frequency_);

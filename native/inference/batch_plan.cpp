@@ -7,7 +7,7 @@
 namespace sparcl {
 namespace {
 
-constexpr size_t most_programs = 4;  // each keeps its memory
+constexpr size_t max_programs = 4;  // each keeps its memory
 
 // Planes of an odd number of half kilobytes: neighbouring channels start at different places in the cache.
 Extent extent_of(const MapSize& size, bool bare) {
@@ -75,11 +75,15 @@ void BatchPlan::add_layers() {
     if (step.kind == ModelStep::Kind::convolve) {
       layers_[i] = engine_->add_convolution(
           {out.channels, in.channels, node.kernel, node.stride, in, out, in.row > in.width, out.row > out.width});
-      norms_[i] = engine_->add_norm(out.channels, false);
-    } else if (step.kind == ModelStep::Kind::linear) {
-      layers_[i] = engine_->add_linear(in.channels, out.channels);
+      norms_[i] = engine_->add_norm(out.channels, false, 0.0f, 0.0f);
+    } else if (step.kind == ModelStep::Kind::operation) {
+      std::vector<int32_t> attributes;
+      for (int k = 0; k < max_attributes && node.operation->attributes[k] != nullptr; ++k)
+        attributes.push_back(step.attributes[k]);
+      layers_[i] = engine_->add_operation(node.operation->name, steps_.maps[step.in].size(),
+                                          steps_.maps[step.out].size(), attributes);
     } else {
-      norms_[i] = engine_->add_norm(out.channels, true);
+      norms_[i] = engine_->add_norm(out.channels, true, 0.0f, 0.0f);
       statistics_.resize(std::max(statistics_.size(), static_cast<size_t>(2 * out.channels)));
     }
     bound[i] = {put(node.weight.values), put(node.weight.bias)};
@@ -101,8 +105,9 @@ void BatchPlan::add_layers() {
       engine_->bind_convolution(layers_[i], bound[i].weight, positions.data(), static_cast<int64_t>(positions.size()),
                                 nullptr);
       engine_->bind_norm(norms_[i], -1, bound[i].bias, -1, -1);
-    } else if (step.kind == ModelStep::Kind::linear) {
-      engine_->bind_linear(layers_[i], bound[i].weight, bound[i].bias);
+    } else if (step.kind == ModelStep::Kind::operation) {
+      const bool weighs = weight.size() > 0;
+      engine_->bind_operation(layers_[i], weighs ? bound[i].weight : -1, weighs ? bound[i].bias : -1, -1);
     } else {
       engine_->bind_norm(norms_[i], bound[i].weight, bound[i].bias, 0, static_cast<int64_t>(statistics_.size() / 2));
     }
@@ -113,22 +118,21 @@ BatchPlan::Compiled BatchPlan::compile(int images) const {
   const int blocks = (images + lanes_ - 1) / lanes_;
   ProgramSpec spec{};
   spec.images = images;
-  std::vector<Buffer> buffers;
+  std::vector<StepBuffer> buffers;
   for (const Extent& extent : extents_)
     buffers.push_back({.size = lanes_ + blocks * extent.block() * lanes_, .first = 0, .last = 0});
   const int last = static_cast<int>(extents_.size()) - 1;
   spec.steps.push_back({.op = Op::pack, .out = 0});
   for (size_t i = 0; i < steps_.steps.size(); ++i) {
     const ModelStep& from = steps_.steps[i];
-    static constexpr Op ops[] = {Op::convolve, Op::combine, Op::max_pool, Op::average_pool, Op::linear};
+    static constexpr Op ops[] = {Op::convolve, Op::combine, Op::operation};
     Step step{.op = ops[static_cast<int>(from.kind)]};
     step.layer = layers_[i];
     step.a = from.in;
     step.b = from.residual;
     step.out = from.out;
     step.norm_a = norms_[i];
-    step.relu = from.relu;
-    step.kernel = from.kernel;
+    step.activation = from.activation;
     if (from.kind == ModelStep::Kind::combine && norms_[i] >= 0) {  // the scale and shift it works with
       step.state_a = static_cast<int64_t>(buffers.size());          // for now: which buffer
       buffers.push_back({.size = 4 * extents_[from.out].channels, .first = 0, .last = 0});
@@ -138,7 +142,11 @@ BatchPlan::Compiled BatchPlan::compile(int images) const {
   spec.steps.push_back({.op = Op::unpack, .a = last});
   for (int number = 0; number < static_cast<int>(spec.steps.size()); ++number) {
     const Step& step = spec.steps[number];
-    if (step.out >= 0) buffers[step.out].first = buffers[step.out].last = number;
+    if (step.out >= 0) {
+      StepBuffer& out = buffers[step.out];
+      if (out.last == 0) out.first = number;  // of maps that are put side by side there are several steps
+      out.last = number;
+    }
     if (step.state_a >= 0) buffers[step.state_a].first = buffers[step.state_a].last = number;
     for (int map : {step.a, step.b})
       if (map >= 0) buffers[map].last = number;
@@ -155,9 +163,9 @@ BatchPlan::Compiled BatchPlan::compile(int images) const {
 BatchPlan::Compiled& BatchPlan::compiled(int images, int threads) {
   const auto found = programs_.find(images);
   if (found != programs_.end()) return found->second;
-  if (programs_.size() >= most_programs) programs_.clear();
+  if (programs_.size() >= max_programs) programs_.clear();
   Compiled made = compile(images);
-  made.program->refresh(values_.data(), statistics_.data(), 0.0f, threads);
+  made.program->refresh(values_.data(), statistics_.data(), threads);
   return programs_[images] = std::move(made);
 }
 
@@ -169,7 +177,7 @@ void BatchPlan::run(const float* images, int count, float* logits, int threads) 
   arrays.values = values_.data();
   arrays.statistics = statistics_.data();
   arrays.gradients = values_.data();  // not touched by a forward pass
-  found.program->forward(*found.arena, arrays, {false, 0.0f, 0.0f, threads});
+  found.program->forward(*found.arena, arrays, {false, 0.0f, threads});
 }
 
 }  // namespace sparcl

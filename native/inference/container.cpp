@@ -19,8 +19,8 @@ constexpr int64_t largest_file = int64_t{1} << 31;
 constexpr uint64_t largest_header = 1 << 24;
 constexpr int64_t length_bytes = 8;  // in front of the header
 constexpr const char* metadata = "__metadata__";
-constexpr int64_t most_elements = int64_t{1} << 31;
-constexpr size_t most_tensors = 1 << 16;
+constexpr int64_t max_elements = int64_t{1} << 31;
+constexpr size_t max_tensors = 1 << 16;
 
 struct Placed {
   int64_t begin, end;
@@ -42,8 +42,8 @@ std::vector<int64_t> shape_of(const Json& json) {
   std::vector<int64_t> shape;
   int64_t count = 1;
   for (const Json& size : sizes) {
-    shape.push_back(size.whole("the shape of a tensor", 0, most_elements));
-    expect(shape.back() == 0 || count <= most_elements / shape.back(), "a tensor is too large");
+    shape.push_back(size.whole("the shape of a tensor", 0, max_elements));
+    expect(shape.back() == 0 || count <= max_elements / shape.back(), "a tensor is too large");
     count *= shape.back();
   }
   return shape;
@@ -120,7 +120,7 @@ Container open_container(std::string_view file) {
   const auto data_size = static_cast<int64_t>(data.size());
   Container container;
   std::vector<Placed> places;
-  expect(header.object("its tensors").size() <= most_tensors, "it has too many tensors");
+  expect(header.object("its tensors").size() <= max_tensors, "it has too many tensors");
   for (const auto& [name, entry] : header.object("its tensors")) {
     if (name == metadata) continue;
     Tensor tensor{type_of(entry.at("dtype").string("the type of a tensor")), shape_of(entry.at("shape")), {}};

@@ -1,7 +1,6 @@
 #include "flat_plan.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "../parallel/parallel_for.h"
 #include "model_error.h"
@@ -9,11 +8,11 @@
 namespace sparcl {
 namespace {
 
-constexpr int64_t line = 16;                         // floats in a cache line
-constexpr int64_t largest_arena = int64_t{1} << 29;  // floats
-constexpr int64_t small_map = 256;                   // pixels: nine copies of it still fit into a cache
-constexpr int64_t worth_sharing = 100000;            // vector operations: below, waking a thread takes longer
-constexpr int least_vectors = 16;                    // of a map, for each thread, to be shared by rows
+constexpr int64_t line = 16;                     // floats in a cache line
+constexpr int64_t max_arena = int64_t{1} << 29;  // floats
+constexpr int64_t small_map = 256;               // pixels: nine copies of it still fit into a cache
+constexpr int64_t worth_sharing = 100000;        // vector operations: below, waking a thread takes longer
+constexpr int least_vectors = 16;                // of a map, for each thread, to be shared by rows
 
 int64_t rounded(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -26,9 +25,10 @@ FlatPlan::FlatPlan(const KernelTable& kernels, const ModelSpec& spec, const Mode
   lay_out();
   for (size_t i = 0; i < steps.steps.size(); ++i) {
     const ModelStep& step = steps.steps[i];
+    const int64_t vectors = (layouts_[step.out].run + kernels.lanes - 1) / kernels.lanes;
+    if (step.kind == ModelStep::Kind::operation) work_ += spec.nodes[step.node].weight.size() * vectors;
     if (step.kind != ModelStep::Kind::convolve) continue;
     build(step, convolutions_[i]);
-    const int64_t vectors = (layouts_[step.out].run + kernels.lanes - 1) / kernels.lanes;
     work_ += static_cast<int64_t>(convolutions_[i].weights.size()) * vectors;
   }
 }
@@ -63,7 +63,7 @@ void FlatPlan::need_mask(int map) {
     const int first = layout.padded ? 4 : rows ? 3 : 0, last = layout.padded ? 5 : rows ? 6 : 9;
     const int64_t count = static_cast<int64_t>(last - first) * layout.run + (layout.padded ? flat_slack : 0);
     masks_size_ += count;
-    expect(masks_size_ <= largest_arena, "its maps are too large");
+    expect(masks_size_ <= max_arena, "its maps are too large");
     mask.resize(count, 0);
     int32_t* bits = mask.data();
     for (int tap = first; tap < last; ++tap)
@@ -94,16 +94,19 @@ FlatPlan::Copies FlatPlan::copies_of(const ModelStep& step) const {
 
 void FlatPlan::lay_out() {
   for (const MapSize& size : steps_.maps) layouts_.push_back(layout_for(size));
-  std::vector<Buffer> buffers;
+  std::vector<StepBuffer> buffers;
   for (size_t map = 0; map < layouts_.size(); ++map) {
     const int64_t floats = steps_.maps[map].channels * layouts_[map].plane + layouts_[map].margin();
-    expect(floats <= largest_arena, "its maps are too large");
+    expect(floats <= max_arena, "its maps are too large");
     buffers.push_back({.size = floats, .first = 0, .last = 0});
     if (layouts_[map].padded) need_mask(static_cast<int>(map));
   }
+  std::vector<bool> written(layouts_.size(), false);
   for (int i = 0; i < static_cast<int>(steps_.steps.size()); ++i) {
     const ModelStep& step = steps_.steps[i];
-    buffers[step.out].first = buffers[step.out].last = buffers[step.in].last = i;
+    if (!written[step.out]) buffers[step.out].first = i;  // of maps that are put side by side there are several steps
+    written[step.out] = true;
+    buffers[step.out].last = buffers[step.in].last = i;
     if (step.residual >= 0) buffers[step.residual].last = i;
     if (step.kind != ModelStep::Kind::convolve) continue;
     const Copies copies = copies_of(step);
@@ -116,7 +119,7 @@ void FlatPlan::lay_out() {
   for (const Layout& layout : layouts_) beside = std::max(beside, rounded(layout.pitch + 1, line));
   const int64_t length = beside + place_buffers(buffers, line) + beside + flat_slack;
   copies_size_ += flat_slack;
-  expect(length <= largest_arena && copies_size_ <= largest_arena, "its maps are too large");
+  expect(length <= max_arena && copies_size_ <= max_arena, "its maps are too large");
   for (size_t map = 0; map < layouts_.size(); ++map)
     layouts_[map].offset = beside + buffers[map].offset + layouts_[map].margin();
   arena_ = Arena(length);
@@ -128,7 +131,7 @@ void FlatPlan::run(const float* images, int64_t count, float* logits, int thread
   const int64_t classes = steps_.maps.back().channels;
   if (work_ < worth_sharing) threads = 1;
   // All copies together take no more memory than a file may ask for: a small file with huge maps must not take more.
-  threads = static_cast<int>(std::clamp<int64_t>(largest_arena / copies_size_, 1, threads));
+  threads = static_cast<int>(std::clamp<int64_t>(max_arena / copies_size_, 1, threads));
   while (static_cast<int>(copies_.size()) < threads) {
     copies_.emplace_back(copies_size_);
     std::fill_n(copies_.back().data(), copies_size_, 0.0f);
@@ -137,7 +140,8 @@ void FlatPlan::run(const float* images, int64_t count, float* logits, int thread
   for (int64_t i = 0; i < count; ++i) {
     parallel_for(threads, threads, [&](int number) { read_image(images + i * floats, thread(number)); });
     for (size_t step = 0; step < steps_.steps.size(); ++step)
-      parallel_for(threads, threads, [&](int number) { do_step(step, logits + i * classes, thread(number)); });
+      parallel_for(threads, threads, [&](int number) { do_step(step, thread(number)); });
+    std::copy_n(pixels(static_cast<int>(steps_.maps.size()) - 1, 0), classes, logits + i * classes);
   }
 }
 
@@ -178,7 +182,7 @@ FlatPlan::Share FlatPlan::share_of(size_t index, const Thread& thread) const {
   return {border(thread.number), border(thread.number + 1), 0, out.height};
 }
 
-void FlatPlan::do_step(size_t index, float* logits, const Thread& thread) const {
+void FlatPlan::do_step(size_t index, const Thread& thread) const {
   const ModelStep& step = steps_.steps[index];
   const Share share = share_of(index, thread);
   switch (step.kind) {
@@ -188,21 +192,38 @@ void FlatPlan::do_step(size_t index, float* logits, const Thread& thread) const 
     case ModelStep::Kind::combine:
       combine(step, share);
       break;
-    case ModelStep::Kind::max_pool:
-      max_pool(step, share);
+    case ModelStep::Kind::operation:
+      operate(step, share);
       break;
-    case ModelStep::Kind::average_pool:
-      average_pool(step, share);
-      break;
-    case ModelStep::Kind::linear: {
-      const Weight& weight = spec_.nodes[step.node].weight;
-      float* y = index + 1 == steps_.steps.size() ? logits : pixels(step.out, 0);
-      kernels_.flat->linear({pixels(step.in, 0), y, weight.values.data(), weight.bias.data(), weight.inputs},
-                            share.first, share.last);
-      break;
-    }
   }
   clear_padding(step.out, share);
+}
+
+void FlatPlan::operate(const ModelStep& step, const Share& share) const {
+  const ModelNode& node = spec_.nodes[step.node];
+  const MapSize &in = steps_.maps[step.in], &out = steps_.maps[step.out];
+  const Layout& layout = layouts_[step.out];
+  node.operation->flat({.x = pixels(step.in, 0),
+                        .y = pixels(step.out, 0),
+                        .residual = step.residual >= 0 ? pixels(step.residual, 0) : nullptr,
+                        .weight = node.weight.values.data(),
+                        .bias = node.weight.bias.data(),
+                        .in = in.size(),
+                        .out = out.size(),
+                        .x_plane = layouts_[step.in].plane,
+                        .y_plane = layout.plane,
+                        .x_pitch = layouts_[step.in].pitch,
+                        .y_pitch = layout.pitch,
+                        .first = share.first,
+                        .last = share.last,
+                        .first_row = share.first_row,
+                        .last_row = share.last_row,
+                        .activation = step.activation,
+                        .attributes = step.attributes.data()});
+  if (!layout.padded) return;
+  for (int channel = share.first; channel < share.last; ++channel)
+    for (int64_t row = share.first_row; row < share.last_row; ++row)
+      pixels(step.out, channel)[row * layout.pitch + out.width] = 0.0f;
 }
 
 // The zeros around a padded map, but for those after each row, which belong to the row.
@@ -259,7 +280,7 @@ void FlatPlan::convolve(size_t index, const Share& share, const Thread& thread) 
        .blocks = convolution.blocks,
        .unit = convolution.unit,
        .entries = convolution.entries,
-       .relu = step.relu},
+       .activation = step.activation},
       share.first, share.last);
 }
 
@@ -277,42 +298,8 @@ void FlatPlan::combine(const ModelStep& step, const Share& share) const {
     for (int i = first; i < last; ++i) {
       float value = a[i] * scale + shift;
       if (b != nullptr) value += b[i];
-      const bool zero = (step.relu && value < 0.0f) || (layout.padded && layout.mask[i] == 0);
-      y[i] = zero ? 0.0f : value;
+      y[i] = layout.padded && layout.mask[i] == 0 ? 0.0f : activate(value, step.activation);
     }
-  }
-}
-
-void FlatPlan::max_pool(const ModelStep& step, const Share& share) const {
-  const int width = steps_.maps[step.out].width;
-  const int64_t in_pitch = layouts_[step.in].pitch, out_pitch = layouts_[step.out].pitch;
-  for (int channel = share.first; channel < share.last; ++channel) {
-    for (int64_t row = share.first_row; row < share.last_row; ++row) {
-      const float* x = pixels(step.in, channel) + row * step.kernel * in_pitch;
-      float* y = pixels(step.out, channel) + row * out_pitch;
-      for (int column = 0; column < width; ++column) {
-        const float* window = x + static_cast<int64_t>(column) * step.kernel;
-        float best = *window;
-        for (int r = 0; r < step.kernel; ++r)
-          for (int c = 0; c < step.kernel; ++c) {
-            const float other = window[r * in_pitch + c];
-            if (other > best || std::isnan(other)) best = other;
-          }
-        y[column] = best;
-      }
-      if (layouts_[step.out].padded) y[width] = 0.0f;
-    }
-  }
-}
-
-// The zeros after each row change nothing of the sum.
-void FlatPlan::average_pool(const ModelStep& step, const Share& share) const {
-  const int run = layouts_[step.in].run;
-  for (int channel = share.first; channel < share.last; ++channel) {
-    const float* x = pixels(step.in, channel);
-    float total = 0.0f;
-    for (int i = 0; i < run; ++i) total += x[i];
-    *pixels(step.out, channel) = total / static_cast<float>(steps_.maps[step.in].pixels());
   }
 }
 

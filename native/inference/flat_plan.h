@@ -70,11 +70,10 @@ class FlatPlan {
   int64_t place_of(const ModelStep& step, const Copies& copies, int64_t input, int tap) const;
   Share share_of(size_t step, const Thread& thread) const;
   void read_image(const float* image, const Thread& thread) const;
-  void do_step(size_t index, float* logits, const Thread& thread) const;
+  void do_step(size_t index, const Thread& thread) const;
   void convolve(size_t index, const Share& share, const Thread& thread) const;
   void combine(const ModelStep& step, const Share& share) const;
-  void max_pool(const ModelStep& step, const Share& share) const;
-  void average_pool(const ModelStep& step, const Share& share) const;
+  void operate(const ModelStep& step, const Share& share) const;
   void clear_padding(int map, const Share& share) const;
   float* pixels(int map, int64_t channel) const {
     return arena_.data() + layouts_[map].offset + channel * layouts_[map].plane;

@@ -12,7 +12,7 @@ namespace sparcl {
 namespace {
 
 constexpr int deepest = 16;
-constexpr int64_t most_values = 1 << 20;
+constexpr int64_t max_values = 1 << 20;
 
 // How many bytes the UTF-8 character at the start of `text` has; 0 if there is none.
 size_t utf8_length(std::string_view text) {
@@ -84,7 +84,7 @@ class JsonParser {
 
   Json parse(int depth) {
     if (depth > deepest) refuse("it is nested too deeply");
-    if (++values_ > most_values) refuse("it has too many values");
+    if (++values_ > max_values) refuse("it has too many values");
     skip_space();
     Json value;
     switch (peek()) {

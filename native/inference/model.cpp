@@ -2,27 +2,34 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "batch_plan.h"
 #include "flat_plan.h"
+#include "model_file.h"
 
 namespace sparcl {
 namespace {
 
-constexpr int64_t chunk_blocks = 2;  // batches beyond are cut: more memory would not make them faster
-constexpr int64_t largest_batch_maps = int64_t{1} << 29;  // floats; images with larger maps are computed one by one
+constexpr int64_t chunk_blocks = 2;                   // batches beyond are cut: more memory would not make them faster
+constexpr int64_t max_batch_maps = int64_t{1} << 29;  // floats; images with larger maps are computed one by one
 
 // Whether the maps of a chunk take a bearable amount of memory, even if all of them lived at once.
 bool fit_in_batches(const ModelSteps& steps, int64_t images) {
   int64_t floats = 0;
   for (const MapSize& map : steps.maps) floats += map.channels * map.pixels();
-  return floats <= largest_batch_maps / images;
+  return floats <= max_batch_maps / images;
 }
 
 }  // namespace
 
 Model::Model(const KernelTable& kernels, std::string_view file)
-    : kernels_(kernels), spec_(read_model(file)), steps_(fuse(spec_)) {
+    : kernels_(kernels), spec_(read_model(file, kernels)), steps_(fuse(spec_)) {
+  flat_ = std::make_unique<FlatPlan>(kernels_, spec_, steps_);
+}
+
+Model::Model(const KernelTable& kernels, std::vector<ModelNode> nodes)
+    : kernels_(kernels), spec_{std::move(nodes), {}, {}, {}, "float32"}, steps_(fuse(spec_)) {
   flat_ = std::make_unique<FlatPlan>(kernels_, spec_, steps_);
 }
 
@@ -31,7 +38,6 @@ Model::~Model() = default;
 void Model::predict(const float* images, int64_t count, float* logits, int threads) {
   const std::lock_guard<ForkAwareMutex> lock(mutex_);
   const int64_t lanes = kernels_.lanes, floats = input().floats();
-  const auto classes = static_cast<int64_t>(spec_.classes.size());
   while (count > 0) {
     int64_t now = std::min(count, chunk_blocks * lanes);
     // Vectors that are filled with images to three quarters do more than vectors of one image's pixels.
@@ -43,7 +49,7 @@ void Model::predict(const float* images, int64_t count, float* logits, int threa
       flat_->run(images, now, logits, threads);
     }
     images += now * floats;
-    logits += now * classes;
+    logits += now * outputs();
     count -= now;
   }
 }
@@ -59,7 +65,7 @@ void Model::predict_pixels(const uint8_t* pixels, int64_t count, float* logits, 
       const float mean = spec_.mean[channel] * 255.0f, scale = 1.0f / (255.0f * spec_.deviation[channel]);
       images[i] = (static_cast<float>(pixels[done * floats + i]) - mean) * scale;
     }
-    predict(images.data(), now, logits + done * static_cast<int64_t>(spec_.classes.size()), threads);
+    predict(images.data(), now, logits + done * outputs(), threads);
   }
 }
 

@@ -9,7 +9,6 @@
 
 #include "../kernels/kernels.h"
 #include "../parallel/fork_aware_mutex.h"
-#include "model_file.h"
 #include "steps.h"
 
 namespace sparcl {
@@ -20,12 +19,16 @@ class FlatPlan;
 class Model {
  public:
   Model(const KernelTable& kernels, std::string_view file);
+  // From a network in memory; it has no class names, and its images are normalised already.
+  Model(const KernelTable& kernels, std::vector<ModelNode> nodes);
   ~Model();
 
   const ModelSpec& spec() const { return spec_; }
   const ModelNode& input() const { return spec_.nodes.front(); }
+  int64_t outputs() const { return spec_.nodes.back().channels; }
+  const ModelSteps& steps() const { return steps_; }
 
-  // images [count][channels][height][width], normalised; logits [count][classes]. Several callers wait for each other.
+  // images [count][channels][height][width], normalised; logits [count][outputs]. Several callers wait for each other.
   void predict(const float* images, int64_t count, float* logits, int threads);
   // The same for pixels from 0 to 255, which are normalised here.
   void predict_pixels(const uint8_t* pixels, int64_t count, float* logits, int threads);

@@ -1,7 +1,7 @@
 #include "model_file.h"
 
 #include <cmath>
-#include <unordered_map>
+#include <utility>
 
 #include "container.h"
 #include "json.h"
@@ -11,12 +11,7 @@
 namespace sparcl {
 namespace {
 
-constexpr double version = 2, version_without_checksum = 1;
-constexpr size_t most_nodes = 4096;
-constexpr int64_t most_channels = 1 << 16;
-constexpr int64_t largest_side = 1 << 14;
-constexpr int64_t largest_map = int64_t{1} << 26;     // floats
-constexpr int64_t largest_weight = int64_t{1} << 26;  // positions
+constexpr double version = 3, version_with_fewer_operations = 2, version_without_checksum = 1;
 
 // Whether the character at a place of a UTF-8 text steers a terminal instead of being shown: control characters, other
 // line ends, and those that turn the direction of writing.
@@ -36,130 +31,49 @@ void check_name(const std::string& name, const char* what) {
     expect(!steers(name, place), std::string("the name of ") + what + " has control characters");
 }
 
-NodeOp op_of(const std::string& name) {
-  static const std::unordered_map<std::string, NodeOp> ops = {
-      {"input", NodeOp::input},
-      {"conv", NodeOp::conv},
-      {"affine", NodeOp::affine},
-      {"relu", NodeOp::relu},
-      {"add", NodeOp::add},
-      {"max_pool", NodeOp::max_pool},
-      {"global_average_pool", NodeOp::global_average_pool},
-      {"linear", NodeOp::linear},
-  };
-  const auto found = ops.find(name);
-  expect(found != ops.end(), "its graph has the unknown operation '" + name.substr(0, 40) + "'");
-  return found->second;
+void read_attributes(ModelNode& node, const Json& entry, bool older) {
+  if (node.kind == NodeKind::conv) {
+    node.kernel = static_cast<int32_t>(entry.at("kernel").whole("a kernel", 1, max_side));
+    node.stride = static_cast<int32_t>(entry.at("stride").whole("a stride", 1, max_side));
+  }
+  if (node.operation == nullptr || node.operation->joins) return;
+  for (int i = 0; i < max_attributes && node.operation->attributes[i] != nullptr; ++i) {
+    const char* name = node.operation->attributes[i];
+    // Before version 3 windows were never padded.
+    if (older && !entry.has(name)) continue;
+    node.attributes[i] = static_cast<int32_t>(entry.at(name).whole(name, 0, max_side));
+  }
 }
 
-size_t inputs_of(NodeOp op) { return op == NodeOp::input ? 0 : op == NodeOp::add ? 2 : 1; }
+void read_shape(ModelNode& node, const Json& json) {
+  const auto& sizes = json.array("a shape");
+  expect(sizes.size() == 1 || sizes.size() == 3, node.name + " has an impossible shape");
+  node.flat = sizes.size() == 1;
+  node.channels = static_cast<int32_t>(sizes[0].whole("a shape", 1, max_channels));
+  if (node.flat) return;
+  node.height = static_cast<int32_t>(sizes[1].whole("a shape", 1, max_side));
+  node.width = static_cast<int32_t>(sizes[2].whole("a shape", 1, max_side));
+}
 
-class GraphReader {
- public:
-  GraphReader(const Json& graph, Numbers& numbers) : numbers_(numbers) {
-    const auto& entries = graph.array("its graph");
-    expect(entries.size() >= 2 && entries.size() <= most_nodes, "its graph has too few or too many nodes");
-    for (const Json& entry : entries) add(entry);
-    const ModelNode& last = nodes.back();
-    expect(last.op == NodeOp::linear, "its graph does not end with a linear layer");
-    for (size_t i = 0; i + 1 < nodes.size(); ++i) expect(read_[i], "nothing uses the output of " + nodes[i].name);
-  }
-
-  std::vector<ModelNode> nodes;
-
- private:
-  void add(const Json& entry) {
+std::vector<ModelNode> read_graph(const Json& json, Numbers& numbers, const KernelTable& kernels, bool older) {
+  ModelGraph graph;
+  for (const Json& entry : json.array("its graph")) {
     ModelNode node;
     node.name = entry.at("name").string("the name of a node");
     check_name(node.name, "a node");
-    node.op = op_of(entry.at("op").string("an operation"));
-    expect((node.op == NodeOp::input) == nodes.empty(), "its graph must have one input, at its start");
-    for (const Json& input : entry.at("inputs").array("the inputs of a node")) {
-      const auto found = known_.find(input.string("the input of a node"));
-      expect(found != known_.end(), node.name + " uses a node that does not come before it");
-      node.inputs.push_back(found->second);
-      read_[found->second] = true;
-    }
-    expect(node.inputs.size() == inputs_of(node.op), node.name + " has the wrong number of inputs");
-    if (entry.has("kernel")) node.kernel = static_cast<int32_t>(entry.at("kernel").whole("a kernel", 1, largest_side));
-    if (entry.has("stride")) node.stride = static_cast<int32_t>(entry.at("stride").whole("a stride", 1, largest_side));
+    set_operation(node, entry.at("op").string("an operation"), kernels);
+    for (const Json& input : entry.at("inputs").array("the inputs of a node"))
+      node.inputs.push_back(graph.find(input.string("the input of a node")));
+    read_attributes(node, entry, older);
     read_shape(node, entry.at("shape"));
-    check(node);
-    expect(known_.emplace(node.name, static_cast<int>(nodes.size())).second, "two nodes are called " + node.name);
-    nodes.push_back(std::move(node));
-    read_.push_back(false);
+    const NodeKind kind = node.kind;
+    graph.add(std::move(node));
+    const ModelNode& added = graph.nodes().back();
+    if (added.weight.size() > 0) graph.set_weight(numbers.read(added.name, added.weight, kind == NodeKind::affine));
   }
-
-  static void read_shape(ModelNode& node, const Json& json) {
-    const auto& sizes = json.array("a shape");
-    expect(sizes.size() == 1 || sizes.size() == 3, node.name + " has an impossible shape");
-    node.flat = sizes.size() == 1;
-    node.channels = static_cast<int32_t>(sizes[0].whole("a shape", 1, most_channels));
-    if (!node.flat) {
-      node.height = static_cast<int32_t>(sizes[1].whole("a shape", 1, largest_side));
-      node.width = static_cast<int32_t>(sizes[2].whole("a shape", 1, largest_side));
-    }
-    // The engine needs room for zeros around it, too: of a very narrow map, as many again.
-    const int64_t plane = static_cast<int64_t>(node.height) * (node.width + 1) + 16;
-    expect(node.floats() <= largest_map && node.channels * plane < 2 * largest_map,
-           node.name + " makes maps that are too large");
-  }
-
-  void check(ModelNode& node) {
-    const bool fits = node.op == NodeOp::input ? !node.flat : shape_follows(node, nodes[node.inputs[0]]);
-    expect(fits, node.name + " does not fit its input");
-  }
-
-  bool shape_follows(ModelNode& node, const ModelNode& from) {
-    const auto halved = [&](int32_t size) { return (size - 1) / node.stride + 1; };
-    const bool same = node.channels == from.channels && node.height == from.height && node.width == from.width &&
-                      node.flat == from.flat;
-    switch (node.op) {
-      case NodeOp::conv:
-        expect((node.kernel == 1 || node.kernel == 3) && (node.stride == 1 || node.stride == 2),
-               node.name + " is a convolution of an unknown kind");
-        read_weight(node, from);
-        return !from.flat && !node.flat && node.height == halved(from.height) && node.width == halved(from.width);
-      case NodeOp::linear:
-        read_weight(node, from);
-        expect(node.weight.full, node.name + " is a linear layer whose weight is not stored whole");
-        return from.flat && node.flat;
-      case NodeOp::affine:
-        if (!same) return false;
-        node.weight.values = numbers_.vector(node.name + ".weight", node.channels);
-        node.weight.bias = numbers_.vector(node.name + ".bias", node.channels);
-        return true;
-      case NodeOp::relu:
-        return same;
-      case NodeOp::add: {
-        const ModelNode& other = nodes[node.inputs[1]];
-        return same && other.channels == from.channels && other.height == from.height && other.width == from.width &&
-               other.flat == from.flat;
-      }
-      case NodeOp::max_pool:
-        return !from.flat && !node.flat && node.channels == from.channels && node.height == from.height / node.kernel &&
-               node.width == from.width / node.kernel;
-      case NodeOp::global_average_pool:
-        return !from.flat && node.flat && node.channels == from.channels;
-      case NodeOp::input:
-        break;
-    }
-    return false;
-  }
-
-  void read_weight(ModelNode& node, const ModelNode& from) {
-    Weight& weight = node.weight;
-    weight.outputs = node.channels;
-    weight.inputs = from.channels;
-    weight.kernel = node.op == NodeOp::conv ? node.kernel : 1;
-    expect(weight.size() <= largest_weight, node.name + " has too many weights");
-    numbers_.read(node.name, weight);
-  }
-
-  Numbers& numbers_;
-  std::unordered_map<std::string, int> known_;
-  std::vector<bool> read_;
-};
+  graph.finish();
+  return graph.take();
+}
 
 std::vector<float> channel_numbers(const Json& json, const char* what, int channels, bool positive) {
   std::vector<float> numbers;
@@ -172,19 +86,19 @@ std::vector<float> channel_numbers(const Json& json, const char* what, int chann
 
 }  // namespace
 
-ModelSpec read_model(std::string_view file) {
+ModelSpec read_model(std::string_view file, const KernelTable& kernels) {
   Container container = open_container(file);
   const Json description = Json::parse(container.description);
   expect(description.at("format").string("the format") == "sparcl-model", "it is not a model");
   const double written = description.at("version").number("the version");
-  expect(written == version || written == version_without_checksum,
+  expect(written == version || written == version_with_fewer_operations || written == version_without_checksum,
          "it was written by another version of SparCL; export the model again");
-  if (written == version) check_seal(container, file);
+  if (written != version_without_checksum) check_seal(container, file);
   ModelSpec spec;
   spec.precision = description.at("precision").string("the precision");
   check_name(spec.precision, "its precision");
   Numbers numbers(container);
-  spec.nodes = GraphReader(description.at("graph"), numbers).nodes;
+  spec.nodes = read_graph(description.at("graph"), numbers, kernels, written != version);
   numbers.check_all_used();
   for (const Json& name : description.at("classes").array("its classes")) {
     spec.classes.push_back(name.string("the name of a class"));

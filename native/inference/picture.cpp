@@ -9,8 +9,8 @@
 namespace sparcl {
 namespace {
 
-constexpr int largest_side = 1 << 15;
-constexpr int64_t most_pixels = int64_t{1} << 27;
+constexpr int max_picture_side = 1 << 15;
+constexpr int64_t max_pixels = int64_t{1} << 27;
 
 // One output pixel is a weighted sum of input pixels first, first + 1, ...
 struct Taps {
@@ -48,8 +48,8 @@ uint8_t rounded(float value) { return static_cast<uint8_t>(std::clamp(value + 0.
 void prepare_picture(const ModelNode& input, const uint8_t* rgb, int width, int height, uint8_t* pixels) {
   expect(input.channels == 3 || input.channels == 1,
          "the model does not take pictures: it has neither 1 nor 3 channels");
-  expect(width > 0 && height > 0 && width <= largest_side && height <= largest_side &&
-             static_cast<int64_t>(width) * height <= most_pixels,
+  expect(width > 0 && height > 0 && width <= max_picture_side && height <= max_picture_side &&
+             static_cast<int64_t>(width) * height <= max_pixels,
          "the picture is empty or too large");
   double cut_width = width, cut_height = height;
   const double proportion = static_cast<double>(input.width) / input.height;

@@ -76,10 +76,15 @@ std::vector<float> Numbers::vector(const std::string& name, int64_t length) {
   return decoded(tensor, name);
 }
 
-void Numbers::read(const std::string& layer, Weight& weight) {
+Weight Numbers::read(const std::string& layer, const Weight& wanted, bool exact) {
+  Weight weight = wanted;
   weight.bias = vector(layer + ".bias", weight.outputs);
-  weight.full = has(layer + ".weight");
+  weight.full = exact || has(layer + ".weight");
   const std::string name = layer + (weight.full ? ".weight" : ".values");
+  if (exact) {
+    weight.values = vector(name, weight.size());
+    return weight;
+  }
   const Tensor& values = take(name);
   if (weight.full) {
     expect(values.count() == weight.size() && !values.shape.empty() && values.shape[0] == weight.outputs,
@@ -89,13 +94,14 @@ void Numbers::read(const std::string& layer, Weight& weight) {
   }
   weight.values = decoded(values, name);
   if (!weight.full) weight.positions = positions_of(take(layer + ".gaps"), weight, layer + ".gaps");
-  if (values.type != Type::int8) return;
+  if (values.type != Type::int8) return weight;
   const std::vector<float> scale = vector(layer + ".scale", weight.outputs);
   const int64_t row = weight.size() / weight.outputs;
   for (size_t i = 0; i < weight.values.size(); ++i) {
     weight.values[i] *= scale[(weight.full ? static_cast<int64_t>(i) : weight.positions[i]) / row];
     expect(std::isfinite(weight.values[i]), layer + ".scale is too large");
   }
+  return weight;
 }
 
 void Numbers::check_all_used() const {

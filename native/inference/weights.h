@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "container.h"
-#include "model_file.h"
+#include "model_graph.h"
 
 namespace sparcl {
 
@@ -14,13 +14,14 @@ class Numbers {
  public:
   explicit Numbers(const Container& container) : container_(container) {}
 
-  // `name` as float32 of this length; finite.
-  std::vector<float> vector(const std::string& name, int64_t length);
-  // The weight of a layer, dense or sparse, in whatever precision: outputs, inputs and kernel are given.
-  void read(const std::string& layer, Weight& weight);
+  // The weight of a layer, dense or sparse, in whatever precision; `wanted` says how large it must be. `exact`:
+  // float32.
+  Weight read(const std::string& layer, const Weight& wanted, bool exact);
   void check_all_used() const;
 
  private:
+  // `name` as float32 of this length; finite.
+  std::vector<float> vector(const std::string& name, int64_t length);
   const Tensor& take(const std::string& name);
   bool has(const std::string& name) const { return container_.tensors.count(name) != 0; }
 

@@ -16,4 +16,20 @@ constexpr int activation_count = 4;
 constexpr ActivationName activation_names[activation_count] = {
     {"none", true}, {"relu", true}, {"relu6", true}, {"hard_swish", false}};
 
+// Of a single number; activate.inc does the same with vectors. What is not a number stays so.
+inline float activate(float x, Activation activation) {
+  const auto relu6 = [](float v) { return v < 0.0f ? 0.0f : v > 6.0f ? 6.0f : v; };
+  switch (activation) {
+    case Activation::relu:
+      return x < 0.0f ? 0.0f : x;
+    case Activation::relu6:
+      return relu6(x);
+    case Activation::hard_swish:
+      return x * (relu6(x + 3.0f) * (1.0f / 6.0f));
+    case Activation::none:
+      break;
+  }
+  return x;
+}
+
 }  // namespace sparcl

@@ -4,8 +4,8 @@
 //     for each block of input channels                              its part of the input stays in L1
 //       for each output channel                                     registers <- bias, or y so far
 //         for each entry of the weight                              registers += weight * x[place ... place + tile]
-//                                                                   y <- registers; in the last block with residual,
-//                                                                   ReLU
+//                                                                   y <- registers; in the last block with residual
+//                                                                   and activation
 //
 // One broadcast of a weight serves the whole tile. Maps of a few vectors have tiles of 1, 2 or 4, which alone would
 // wait for the multiply-add before: there, several sums are kept for each pixel and added in the end.
@@ -20,6 +20,8 @@
 
 namespace sparcl {
 namespace {
+
+#include "activate.inc"
 
 typedef float vec_anywhere __attribute__((vector_size(4 * lanes), aligned(4)));
 
@@ -54,7 +56,7 @@ SPARCL_INLINE void store_flat(const FlatConvolution& job, const vec* sums, int o
     vec v = sums[i];
     if constexpr (Last) {
       if (residual != nullptr) v += load_some(residual + i * lanes, count);
-      if (job.relu) v = relu(v);
+      v = activate(v, job.activation);
       if (mask != nullptr) v = select(reinterpret_cast<ivec>(load_anywhere(mask + i * lanes)), v);
     }
     store_some(y + i * lanes, v, count);
@@ -148,13 +150,13 @@ void flat_dense_tile(const FlatConvolution& given, const Place* places, int firs
   }
 }
 
-constexpr int most_flat = accumulators;  // vectors in a tile
-constexpr int most_flat_dense = accumulators / 4;
+constexpr int max_flat = accumulators;  // vectors in a tile
+constexpr int max_flat_dense = accumulators / 4;
 
 template <class Place>
 void convolve_flat_by(const FlatConvolution& job, const Place* places, int first, int last) {
   const bool dense = job.starts == nullptr;
-  const int most = dense ? most_flat_dense : most_flat;
+  const int most = dense ? max_flat_dense : max_flat;
   int vectors;
   for (int pixel = job.begin; pixel < job.end; pixel += vectors * lanes) {
     const int needed = (job.end - pixel + lanes - 1) / lanes;
@@ -164,14 +166,14 @@ void convolve_flat_by(const FlatConvolution& job, const Place* places, int first
     if (dense) {
       if (vectors == 1) flat_dense_tile<1>(job, places, first, last, pixel);
       if (vectors == 2) flat_dense_tile<2>(job, places, first, last, pixel);
-      if constexpr (most_flat_dense >= 4)
+      if constexpr (max_flat_dense >= 4)
         if (vectors == 4) flat_dense_tile<4>(job, places, first, last, pixel);
     } else {
       if (vectors == 1) flat_tile<1>(job, places, first, last, pixel);
       if (vectors == 2) flat_tile<2>(job, places, first, last, pixel);
       if (vectors == 4) flat_tile<4>(job, places, first, last, pixel);
       if (vectors == 8) flat_tile<8>(job, places, first, last, pixel);
-      if constexpr (most_flat >= 16)
+      if constexpr (max_flat >= 16)
         if (vectors == 16) flat_tile<16>(job, places, first, last, pixel);
     }
   }
@@ -273,21 +275,9 @@ void spread(const SpreadJob& job) {
     job.kind == Spread::rows ? spread_rows(job, channel) : spread_taps(job, channel);
 }
 
-void linear_flat(const FlatLinear& job, int first, int last) {
-  for (int output = first; output < last; ++output) {
-    const float* weight = job.weight + static_cast<int64_t>(output) * job.features;
-    vec sums{};
-    int i = 0;
-    for (; i + lanes <= job.features; i += lanes) sums += load_anywhere(job.x + i) * load_anywhere(weight + i);
-    float total = job.bias[output] + sum(sums);
-    for (; i < job.features; ++i) total += job.x[i] * weight[i];
-    job.y[output] = total;
-  }
-}
-
 }  // namespace
 
 extern const FlatKernels SPARCL_JOIN(flat_kernels_, SPARCL_ISA);
-const FlatKernels SPARCL_JOIN(flat_kernels_, SPARCL_ISA) = {convolve_flat, spread, linear_flat};
+const FlatKernels SPARCL_JOIN(flat_kernels_, SPARCL_ISA) = {convolve_flat, spread};
 
 }  // namespace sparcl

@@ -17,11 +17,13 @@
 
 #include <cstdint>
 
+#include "activation.h"
+
 namespace sparcl {
 
-// y = relu(weight * x + bias + residual) over a run of floats, which holds all pixels of a channel. The input of place
-// p for entry i of a weight is x[places[i] * unit + p]. Up to flat_slack floats beyond the run are read; nothing is
-// written there.
+// y = activation(weight * x + bias + residual) over a run of floats, which holds all pixels of a channel. The input of
+// place p for entry i of a weight is x[places[i] * unit + p]. Up to flat_slack floats beyond the run are read; nothing
+// is written there.
 struct FlatConvolution {
   const float* x;
   float* y;
@@ -38,7 +40,7 @@ struct FlatConvolution {
   int32_t outputs, blocks, unit;
   int32_t entries;  // of a dense weight: how many each output has. All outputs share the places, and the weights lie as
                     // [group of dense_outputs][entry][output in the group]
-  bool relu;
+  Activation activation;
 };
 
 constexpr int dense_outputs = 4;
@@ -63,19 +65,10 @@ struct SpreadJob {
   bool middle_only;  // halved, for 1x1
 };
 
-struct FlatLinear {
-  const float* x;
-  float* y;
-  const float* weight;  // [outputs][features]
-  const float* bias;
-  int32_t features;
-};
-
 // Each call does the outputs first..last-1.
 struct FlatKernels {
   void (*convolve)(const FlatConvolution&, int first, int last);  // dense: `first` is a multiple of dense_outputs
   void (*spread)(const SpreadJob&);
-  void (*linear)(const FlatLinear&, int first, int last);
 };
 
 }  // namespace sparcl

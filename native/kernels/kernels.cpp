@@ -13,18 +13,19 @@ namespace sparcl {
 namespace {
 
 // First what the others use.
+#include "activate.inc"
 #include "map.inc"
+#include "prefetch.inc"
 // The kernels.
-#include "ahead.inc"
 #include "augment.inc"
 #include "combine.inc"
 #include "conv.inc"
 #include "conv_weight.inc"
-#include "linear.inc"
 #include "pack.inc"
-#include "pool.inc"
 #include "sgd.inc"
 #include "winograd.inc"
+// The operations that are files of their own.
+#include "../operations/table.inc"
 
 }  // namespace
 
@@ -41,14 +42,10 @@ const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA) = {SPARCL_TEXT(SPARCL_ISA),
                                                        winograd_gradient,
                                                        combine,
                                                        combine_backward,
-                                                       max_pool,
-                                                       max_pool_backward,
-                                                       average_pool,
-                                                       average_pool_backward,
-                                                       linear,
-                                                       linear_backward,
                                                        pack,
                                                        unpack,
-                                                       &SPARCL_JOIN(flat_kernels_, SPARCL_ISA)};
+                                                       &SPARCL_JOIN(flat_kernels_, SPARCL_ISA),
+                                                       operation_table,
+                                                       sizeof operation_table / sizeof operation_table[0]};
 
 }  // namespace sparcl

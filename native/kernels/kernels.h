@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+#include "operation.h"
+
 namespace sparcl {
 
 struct FlatKernels;  // flat.h
@@ -75,11 +77,12 @@ struct TileShape {
 constexpr int tile_shape_count = 8;
 constexpr TileShape tile_shapes[tile_shape_count] = {{1, 1}, {1, 2}, {1, 4}, {1, 8}, {1, 16}, {2, 4}, {2, 8}, {4, 4}};
 
-// What an inference pass does with a convolution's output on the way: relu(y + bias + residual). All parts optional.
+// What an inference pass does with a convolution's output on the way: activation(y + bias + residual). All parts are
+// optional.
 struct Epilogue {
   const float* bias = nullptr;      // [outputs]; with it, zeros are put around the output, for it is a finished map
   const float* residual = nullptr;  // a map like y
-  bool relu = false;
+  Activation activation = Activation::none;
 };
 
 // y (+)= weight * x over all tiles of the output; also the data gradient, with the weight transposed.
@@ -149,7 +152,7 @@ struct WinogradGradient {
 };
 
 constexpr int winograd_frequencies = 16;
-constexpr int most_winograd_tiles = 128;
+constexpr int max_winograd_tiles = 128;
 // Floats of one frequency of some tiles. One cache line more than that: frequencies must not begin at the same place in
 // the cache.
 static constexpr int64_t winograd_frequency(int channels, int tiles, int lanes) {
@@ -169,59 +172,36 @@ struct Norm {
   float* state;  // [4][channels]: mean, 1/deviation, scale, shift of this pass, kept for the backward pass
   float* d_weight;
   float* d_bias;
+  float epsilon, momentum;  // momentum 0: the running statistics stay as they are
+  bool fixed;               // the running statistics are used in training too
 };
 
-// out = relu(norm(a) + norm(b)): everything between two convolutions. b and relu are optional.
+// out = activation(norm(a) + norm(b)): everything between two convolutions. b and the activation are optional.
 struct Combine {
   const float* a;
   const float* b;  // null: only one operand
   float* out;
-  uint16_t* positive;  // null: no ReLU; else the signs of each vector, for the backward pass (may be null in inference)
+  uint16_t* mask;  // where the activation lets gradients through, a bit for each lane; null: not wanted
   Norm norm_a, norm_b;
   Extent extent;
   Batch batch;
-  bool relu;
-  bool again;     // with the scales and shifts of the forward pass, to have its output once more
-  bool training;  // use and follow the batch's statistics
-  float momentum, epsilon;
+  Activation activation;
+  bool recompute;  // with the scales and shifts of the forward pass, to have its output once more
+  bool training;   // use and follow the batch's statistics
 };
 
-// The backward pass through ReLU and the norm of one operand.
+// The backward pass through the activation and the norm of one operand.
 struct CombineBackward {
   float* d_out;
-  const float* operand;      // input of the norm; null without batch norm
-  float* d_operand;          // may be d_out itself
-  const uint16_t* positive;  // null: the gate was applied before (or there is none)
-  bool write_gated;          // put the gated gradient back into d_out, for the other operand
-  bool accumulate;           // add to d_operand
+  const float* operand;  // input of the norm; null without batch norm
+  float* d_operand;      // may be d_out itself
+  const uint16_t* mask;  // null: the gate was applied before (or there is none)
+  bool write_gated;      // put the gated gradient back into d_out, for the other operand
+  bool accumulate;       // add to d_operand
   Norm norm;
   Extent extent;
   Batch batch;
   bool training;
-};
-
-struct Pool {
-  const float* x;
-  float* y;
-  const float* dy;
-  float* dx;
-  Extent in, out;
-  Batch batch;
-  int32_t kernel;
-};
-
-struct Linear {
-  const float* x;  // [blocks][features][lane]
-  float* y;        // [blocks][classes][lane]
-  const float* dy;
-  float* dx;
-  const float* weight;  // [classes][features]
-  const float* bias;
-  float* d_weight;
-  float* d_bias;
-  int32_t features, outputs;
-  int64_t x_block, y_block, x_plane, y_plane;
-  Batch batch;
 };
 
 // Between [image][channel][height][width] and a map.
@@ -245,15 +225,11 @@ struct KernelTable {
   void (*winograd_gradient)(const WinogradGradient&, int threads);
   void (*combine)(const Combine&, int threads);
   void (*combine_backward)(const CombineBackward&, int threads);
-  void (*max_pool)(const Pool&, int threads);
-  void (*max_pool_backward)(const Pool&, int threads);
-  void (*average_pool)(const Pool&, int threads);
-  void (*average_pool_backward)(const Pool&, int threads);
-  void (*linear)(const Linear&, int threads);
-  void (*linear_backward)(const Linear&, int threads);
   void (*pack)(const Packing&, int threads);
   void (*unpack)(const Packing&, int threads);
   const FlatKernels* flat;  // for a single image
+  const Operation* const* operations;
+  int operation_count;
 };
 
 }  // namespace sparcl

@@ -36,6 +36,7 @@ struct OperationCall {
   float* d_weight;  // added to
   float* d_bias;
   float* statistics;  // running numbers of the operation
+  float* state;  // what a forward pass leaves for its backward pass
   const float*
       residual;  // inference: y = activation(operation(x) + bias + residual), where the operation has an epilogue
   Activation activation;
@@ -44,7 +45,6 @@ struct OperationCall {
   const Batch* batch;
   const int32_t* attributes;
   bool training;
-  bool repeat;     // a forward pass made once more for the backward pass: it leaves no trace in the statistics
   float momentum;  // 0: a pass that leaves no trace in the statistics
 };
 
@@ -64,17 +64,22 @@ struct FlatCall {
 };
 
 struct Operation {
-  const char* name;
-  const char* attributes[max_attributes];  // their names in a model file; null: no more
+  const char* name = nullptr;
+  const char* attributes[max_attributes] = {};  // their names in a model file; null: no more
   // Whether the sizes fit the attributes. Everything in a model file or a program is checked here, and never again.
-  bool (*fits)(const Size& in, const Size& out, const int32_t* attributes);
+  bool (*fits)(const Size& in, const Size& out, const int32_t* attributes) = nullptr;
   // How many weights it has; null: none. One bias for each output channel goes with them.
-  int64_t (*weights)(const Size& in, const Size& out, const int32_t* attributes);
-  int32_t statistics;  // how many running numbers
-  bool epilogue;       // takes in a bias, a residual and an activation in inference
-  void (*forward)(const OperationCall&, int threads);
-  void (*backward)(const OperationCall&, int threads);  // null: there is none
-  void (*flat)(const FlatCall&);                        // null: only in training
+  int64_t (*weights)(const Size& in, const Size& out, const int32_t* attributes) = nullptr;
+  int32_t statistics = 0;     // how many running numbers
+  int32_t state = 0;          // how many floats a forward pass leaves for its backward pass
+  bool reads_input = false;   // by the backward pass,
+  bool reads_output = false;  // besides the gradient of the output
+  bool joins = false;         // takes any number of maps, a step for each; its attribute is the output's first channel
+  bool flattens = false;      // makes a vector of a map
+  bool epilogue = false;      // takes in a bias, a residual and an activation in inference
+  void (*forward)(const OperationCall&, int threads) = nullptr;
+  void (*backward)(const OperationCall&, int threads) = nullptr;  // null: there is none
+  void (*flat)(const FlatCall&) = nullptr;                        // null: only in training
 };
 
 }  // namespace sparcl

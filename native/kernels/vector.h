@@ -45,7 +45,7 @@ SPARCL_INLINE vec load(const float* p) { return *reinterpret_cast<const vec*>(p)
 SPARCL_INLINE void store(float* p, vec v) { *reinterpret_cast<vec*>(p) = v; }
 // For what will have left the caches before it is read: the line is not fetched first, and drives nothing else out.
 // Other threads see it after `finish_stores`.
-SPARCL_INLINE void store_past_caches(float* p, vec v) {
+SPARCL_INLINE void store_nontemporal(float* p, vec v) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(p, reinterpret_cast<__m512>(v));
 #elif defined(__AVX__)
@@ -65,9 +65,6 @@ constexpr bool vector_is_line = sizeof(vec) == 64;
 // Not a sum: 0 + f is not f where f is -0, so compilers would really add.
 SPARCL_INLINE vec broadcast(float f) { return f - vec{}; }
 SPARCL_INLINE vec select(ivec where, vec v) { return reinterpret_cast<vec>(reinterpret_cast<ivec>(v) & where); }
-// What is not a number stays so: a training that has run away must show it.
-SPARCL_INLINE vec relu(vec v) { return v < vec{} ? vec{} : v; }
-
 // Lanes 0..count-1 are ones (all bits), the rest zeros: the images that exist in the last block of a batch.
 SPARCL_INLINE ivec first_lanes(int count) {
   ivec where;

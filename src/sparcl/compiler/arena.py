@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable
 
-from sparcl.compiler.plan import Buffer
+from sparcl.compiler.plan import ArenaBuffer
 
 ALIGNMENT = 16  # floats: a cache line
 
 
-def place(buffers: Iterable[Buffer]) -> int:
+def place(buffers: Iterable[ArenaBuffer]) -> int:
     """Gives every buffer its offset and returns the size of the arena.
 
     The largest are placed first, each as low as possible: simple, and close to the best when few sizes occur.
     """
-    placed: list[Buffer] = []
+    placed: list[ArenaBuffer] = []
     size = 0
     for buffer in sorted(buffers, key=lambda b: (-b.floats, b.first, b.name)):
         at_the_same_time = sorted(
@@ -30,7 +30,7 @@ def place(buffers: Iterable[Buffer]) -> int:
     return size
 
 
-def place_apart(buffers: Iterable[Buffer]) -> int:
+def place_apart(buffers: Iterable[ArenaBuffer]) -> int:
     """The same without sharing, for timing single steps.
 
     In shared memory a step that runs alone may find another buffer's numbers, and what those mean as floats (NaN,

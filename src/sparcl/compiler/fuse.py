@@ -1,17 +1,19 @@
-"""Fusing: everything between two convolutions becomes one operation.
+"""Fusing: everything between two convolutions becomes one step.
 
     conv ─► batch_norm ─┐
                         ├─► add ─► relu      becomes      convolve, convolve, combine
     conv ─► batch_norm ─┘
 
-`combine` is relu(norm(a) + norm(b)), of which the second operand, the norms and the ReLU may be missing. The bias of a
-convolution is the norm of whoever reads the convolution.
+`combine` is activation(norm(a) + norm(b)), of which the second operand, the norms and the activation may be missing.
+The bias of a convolution is the norm of whoever reads the convolution. Every other operation is a step of its own.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 from sparcl.graph import Graph, Node
+from sparcl.operations import Conv
+
+MAX_SIDE = 32766  # pixels of a map; the engine counts them in 16 bits
 
 
 @dataclass(frozen=True)
@@ -22,32 +24,33 @@ class Operand:
 
 @dataclass(frozen=True)
 class Fused:
-    """An operation of the engine's forward pass; `out` is the map it makes."""
+    """A step of the engine's forward pass; `out` is the map it makes."""
 
-    op: Literal["convolve", "combine", "max_pool", "average_pool", "linear"]
+    op: str  # convolve, combine, or the engine's name of an operation
     out: str
     operands: tuple[Operand, ...]
-    relu: bool = False
-    node: Node | None = None  # of a convolution, pooling or linear layer
+    activation: str = ""
+    node: Node | None = None  # of everything but combine
+    attributes: tuple[int, ...] = ()
 
 
 def unsupported(graph: Graph) -> str | None:
     """Why the engine cannot run a graph; None if it can."""
     for node in graph:
-        if node.op == "conv":
-            if node.kernel not in (1, 3) or node.stride not in (1, 2) or node.padding != node.kernel // 2:
-                return (
-                    f"{node.name} is a {node.kernel}x{node.kernel} convolution of stride {node.stride}; "
-                    "the engine has 1x1 and 3x3, stride 1 and 2, padded by half"
-                )
-            size = graph.parameters_of(node)[0].size
-            if size >= 2**31:
-                return f"{node.name} has {size} weights; the engine counts to 2^31"
-        if any(size >= 32767 for size in node.shape[1:]):
-            return f"{node.name} makes maps of {node.shape}; the engine's are smaller than 32767 pixels a side"
-    if graph.nodes[-1].op != "linear":
-        return f"the last layer is {graph.nodes[-1].op}; the engine expects a linear one"
+        reason = node.op.unsupported(graph.shapes_into(node), node.shape)
+        if reason is not None:
+            return f"{node.name} {reason}"
+        if any(size > MAX_SIDE for size in node.shape[1:]):
+            return f"{node.name} makes maps of {node.shape}; the engine's have at most {MAX_SIDE} pixels a side"
+    last = graph.nodes[-1]
+    if len(last.shape) != 1:
+        return f"the last layer, {last.name}, makes maps; the engine expects one number for each class"
     return None
+
+
+def bias_norm(node: Node) -> str:
+    """The name under which a convolution's bias is a norm; empty if it has none."""
+    return f"{node.name}:bias" if isinstance(node.op, Conv) and node.op.bias else ""
 
 
 class _Fusing:
@@ -62,31 +65,30 @@ class _Fusing:
         """Nodes that their only reader takes in."""
         inside: set[str] = set()
         for node in self.graph:
-            takes = {"relu": ("add", "batch_norm"), "add": ("batch_norm",)}.get(node.op, ())
+            takes = {"activation": ("sum", "norm"), "sum": ("norm",)}.get(node.op.role, ())
             for name in node.inputs:
-                if self.graph[name].op in takes and self.readers[name] == 1:
+                if self.graph[name].op.role in takes and self.readers[name] == 1:
                     inside.add(name)
         return inside
 
     def operand(self, name: str) -> Operand:
         node = self.graph[name]
-        if name in self.absorbed and node.op == "batch_norm":
+        if name in self.absorbed and node.op.role == "norm":
             return Operand(self.plain(node.inputs[0]), node.name)
-        if node.op == "conv" and node.bias:
-            return Operand(name, f"{name}:bias")
+        if bias_norm(node):
+            return Operand(name, bias_norm(node))
         return Operand(self.done[name])
 
     def plain(self, name: str) -> str:
         """The finished output of a node, its bias added."""
-        node = self.graph[name]
-        if node.op == "conv" and node.bias and self.done[name] == name:
+        if bias_norm(self.graph[name]) and self.done[name] == name:
             self.add(Fused("combine", f"{name}:biased", (self.operand(name),)), name)
         return self.done[name]
 
     def padded(self, name: str) -> str:
         """The output of a node as a convolution can read it: with zeros around, which a convolution does not write."""
         found = self.plain(name)
-        if self.graph[name].op == "conv" and found == name:
+        if self.graph[name].op.role == "convolution" and found == name:
             self.add(Fused("combine", f"{name}:copy", (Operand(name),)), name)
         return self.done[name]
 
@@ -96,34 +98,36 @@ class _Fusing:
 
     def run(self) -> list[Fused]:
         for node in self.graph:
-            if node.name in self.absorbed:
-                continue
-            match node.op:
-                case "input":
-                    self.done[node.name] = node.name
-                case "conv":
-                    self.add(
-                        Fused("convolve", node.name, (Operand(self.padded(node.inputs[0])),), node=node), node.name
-                    )
-                case "batch_norm":
-                    operand = Operand(self.plain(node.inputs[0]), node.name)
-                    self.add(Fused("combine", node.name, (operand,)), node.name)
-                case "add":
-                    self.add(Fused("combine", node.name, self._sum(node)), node.name)
-                case "relu":
-                    source = self.graph[node.inputs[0]]
-                    takes_sum = source.op == "add" and source.name in self.absorbed
-                    operands = self._sum(source) if takes_sum else (self.operand(source.name),)
-                    self.add(Fused("combine", node.name, operands, relu=True), node.name)
-                case "max_pool":
-                    self.add(Fused("max_pool", node.name, (Operand(self.plain(node.inputs[0])),), node=node), node.name)
-                case "global_average_pool":
-                    self.add(
-                        Fused("average_pool", node.name, (Operand(self.plain(node.inputs[0])),), node=node), node.name
-                    )
-                case "linear":
-                    self.add(Fused("linear", node.name, (Operand(self.plain(node.inputs[0])),), node=node), node.name)
+            if node.name not in self.absorbed:
+                self._emit(node)
         return self.fused
+
+    def _emit(self, node: Node) -> None:
+        match node.op.role:
+            case "input":
+                self.done[node.name] = node.name
+            case "convolution":
+                source = Operand(self.padded(node.inputs[0]))
+                self.add(Fused("convolve", node.name, (source,), node=node), node.name)
+            case "norm":
+                operand = Operand(self.plain(node.inputs[0]), node.name)
+                self.add(Fused("combine", node.name, (operand,)), node.name)
+            case "sum":
+                self.add(Fused("combine", node.name, self._sum(node)), node.name)
+            case "activation":
+                source_node = self.graph[node.inputs[0]]
+                takes_sum = source_node.op.role == "sum" and source_node.name in self.absorbed
+                operands = self._sum(source_node) if takes_sum else (self.operand(source_node.name),)
+                self.add(Fused("combine", node.name, operands, node.op.name), node.name)
+            case "kernel":
+                sources = [Operand(self.plain(name)) for name in node.inputs]
+                parts = node.op.parts(self.graph.shapes_into(node))
+                for source, attributes in zip(sources, parts, strict=True):
+                    name = node.op.engine_name()
+                    self.fused.append(
+                        Fused(name, node.name, (source,), node=node, attributes=tuple(attributes.values()))
+                    )
+                self.done[node.name] = node.name
 
     def _sum(self, node: Node) -> tuple[Operand, ...]:
         return tuple(self.operand(name) for name in node.inputs)
@@ -134,52 +138,19 @@ def fuse(graph: Graph) -> list[Fused]:
 
 
 def _shortcuts_first(fused: list[Fused]) -> list[Fused]:
-    """A 1x1 convolution runs as soon as its input is there.
+    """A strided 1x1 convolution runs as soon as its input is there.
 
     Its data gradient then comes last and is added to what is there. With stride 2 it touches a quarter of the pixels,
     and coming first it would have to write zeros into the others.
     """
     ordered: list[Fused] = []
     for op in fused:
-        if op.node is None or op.op != "convolve" or op.node.kernel != 1:
-            ordered.append(op)
-            continue
+        shortcut = op.op == "convolve" and op.node is not None and is_projection(op.node)
         made = [place for place, earlier in enumerate(ordered) if earlier.out == op.operands[0].map]
-        ordered.insert(made[0] + 1 if made else 0, op)
+        ordered.insert((made[-1] + 1 if made else 0) if shortcut else len(ordered), op)
     return ordered
 
 
-def fold(fused: list[Fused]) -> list[Fused]:
-    """For inference: a convolution takes in the `combine` that alone reads it.
-
-    The running statistics are constants there, so a batch normalisation is a scale of the weights and a bias; the other
-    operand is added and ReLU applied while the output is still in registers. Of two convolutions that are added, the
-    later one takes in the sum, and the earlier one only its own norm.
-    """
-    readers: dict[str, int] = {}
-    for op in fused:
-        for operand in op.operands:
-            readers[operand.map] = readers.get(operand.map, 0) + 1
-    made = {op.out: place for place, op in enumerate(fused) if op.op == "convolve"}
-    replaced: dict[int, Fused] = {}
-    gone: set[int] = set()
-    for place, op in enumerate(fused):
-        if op.op != "combine":
-            continue
-        private = [o for o in op.operands if o.map in made and o.norm and readers[o.map] == 1]
-        others = [o for o in op.operands if o not in private]
-        if not private or any(o.norm for o in others):
-            continue
-        private.sort(key=lambda o: made[o.map])
-        *earlier, last = private
-        for operand in earlier:
-            replaced[made[operand.map]] = _with_epilogue(fused[made[operand.map]], operand, operand.map, (), False)
-            others.append(Operand(operand.map))
-        # The sum is computed where the combine stood: there, everything it adds is ready.
-        replaced[place] = _with_epilogue(fused[made[last.map]], last, op.out, tuple(others), op.relu)
-        gone.add(made[last.map])
-    return [replaced.get(place, op) for place, op in enumerate(fused) if place not in gone]
-
-
-def _with_epilogue(conv: Fused, operand: Operand, out: str, others: tuple[Operand, ...], relu: bool) -> Fused:
-    return Fused("convolve", out, (Operand(conv.operands[0].map, operand.norm), *others), relu, conv.node)
+def is_projection(node: Node) -> bool:
+    """A 1x1 convolution that skips pixels: the shortcut of a residual block that halves its map."""
+    return isinstance(node.op, Conv) and node.op.kernel == 1 and node.op.stride > 1

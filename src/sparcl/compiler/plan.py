@@ -15,7 +15,7 @@ class Extent(NamedTuple):
 
 
 @dataclass
-class Buffer:
+class ArenaBuffer:
     """A stretch of the arena that is in use from one step to another."""
 
     name: str
@@ -27,32 +27,32 @@ class Buffer:
 
 @dataclass
 class PlanStep:
-    """One operation of the engine (native/engine/program.h says what each reads and writes)."""
+    """One step of the engine (native/engine/program.h says what each reads and writes)."""
 
     op: str
-    layer: str = ""
+    layer: str = ""  # the node whose parameters it uses
     a: str = ""
     b: str = ""
     c: str = ""
     out: str = ""
     norm_a: str = ""
     norm_b: str = ""
-    bits: str = ""  # the signs of a ReLU's inputs
-    relu: bool = False
-    again: bool = False  # a step of the forward pass, made once more because its result was not kept
+    mask: str = ""  # where the activation lets gradients through
+    activation: str = ""
+    attributes: tuple[int, ...] = ()
+    state: int = 0  # floats that an operation leaves for its backward pass
+    backward: bool = False  # of an operation of the engine's table
+    recompute: bool = False  # a step of the forward pass, made once more because its result was not kept
     write_gated: bool = False
     accumulate: bool = False
-    kernel: int = 0
 
     @property
     def maps(self) -> list[str]:
         return [name for name in (self.a, self.b, self.c, self.out) if name]
 
     @property
-    def states(self) -> list[str]:
+    def norm_states(self) -> list[str]:
         """The buffers in which norms keep their statistics between the passes."""
-        if self.op == "convolve":  # its norm is folded into the weights
-            return []
         return [f"{name}:state" for name in (self.norm_a, self.norm_b) if name]
 
 
@@ -63,7 +63,7 @@ class Plan:
     forward_steps: int
     steps: list[PlanStep]
     extents: dict[str, Extent]  # of every map
-    buffers: dict[str, Buffer] = field(default_factory=dict)
+    buffers: dict[str, ArenaBuffer] = field(default_factory=dict)
     arena: int = 0  # floats
 
     @property
@@ -71,7 +71,7 @@ class Plan:
         return -(-self.images // self.lanes)
 
     def offset(self, name: str) -> int:
-        """Where a map's first pixel, a norm's state or a ReLU's signs lie in the arena, in floats."""
+        """Where a map's first pixel, a norm's state or an activation's mask lies in the arena, in floats."""
         buffer = self.buffers[name]
         # A map has one pixel of zeros in front of it.
         return buffer.offset + self.lanes if name in self.extents else buffer.offset

@@ -1,30 +1,35 @@
-"""The order of the steps, forward and backward, and the life of every buffer.
+"""The order of the steps of a training pass, forward and backward, and the life of every buffer.
 
-The backward pass is derived from the forward operations in reverse. A map's gradient is started by the first operation
-that contributes to it and added to by the others; where an operation hands its gradient on unchanged (an addition) or
-can overwrite it (the norm of a single operand), the gradient of its input takes over the buffer.
+The backward pass is derived from the forward steps in reverse. A map's gradient is started by the first step that
+contributes to it and added to by the others; where a step hands its gradient on unchanged (an addition) or can
+overwrite it (the norm of a single operand), the gradient of its input takes over the buffer.
+
+What is frozen has no gradients: the backward pass ends where nothing below is trained, and what nobody reads any more
+is not kept.
 """
 
+from collections.abc import Set
 from itertools import count
 
 from sparcl.compiler.arena import place
-from sparcl.compiler.fuse import Fused, Operand, fold, fuse
-from sparcl.compiler.plan import Buffer, Extent, Plan, PlanStep
+from sparcl.compiler.fuse import Fused, Operand, fuse
+from sparcl.compiler.plan import ArenaBuffer, Extent, Plan, PlanStep
 from sparcl.graph import Graph, Shape
+from sparcl.operations import Conv
 
 
-def compile_graph(graph: Graph, images: int, lanes: int, backward: bool = True) -> Plan:
-    """A plan for batches of so many images; without `backward`, memory is used again as soon as it can be."""
+def compile_graph(graph: Graph, images: int, lanes: int, frozen: Set[str] = frozenset()) -> Plan:
+    """A plan for training with batches of so many images. `frozen`: names of parameters that are not trained."""
     fused = fuse(graph)
     extents = _extents(graph, fused)
-    forward = _forward(graph, fused if backward else fold(fused), keep_signs=backward)
-    steps = forward + (_Backward(graph, fused, extents).run() if backward else [])
+    forward = _forward(graph, fused)
+    steps = forward + _Backward(graph, fused, extents, frozen).run()
     plan = Plan(images, lanes, len(forward), steps, extents)
     _lay_out(plan)
     return plan
 
 
-def _forward(graph: Graph, fused: list[Fused], keep_signs: bool) -> list[PlanStep]:
+def _forward(graph: Graph, fused: list[Fused]) -> list[PlanStep]:
     steps = [PlanStep("pack", out=graph.nodes[0].name)]
     for op in fused:
         first = op.operands[0]
@@ -38,34 +43,49 @@ def _forward(graph: Graph, fused: list[Fused], keep_signs: bool) -> list[PlanSte
                 out=op.out,
                 norm_a=first.norm,
                 norm_b=second.norm,
-                bits=_signs(op) if keep_signs else "",
-                relu=op.relu,
-                kernel=op.node.kernel if op.op == "max_pool" and op.node else 0,
+                mask=_mask(op),
+                activation=op.activation,
+                attributes=op.attributes,
+                state=op.node.op.state if op.node else 0,
             )
         )
     steps.append(PlanStep("unpack", a=fused[-1].out))
     return steps
 
 
-def _signs(op: Fused) -> str:
-    return f"{op.out}:signs" if op.relu and op.op == "combine" else ""
+def _mask(op: Fused) -> str:
+    return f"{op.out}:mask" if op.activation else ""
 
 
 class _Backward:
-    def __init__(self, graph: Graph, fused: list[Fused], extents: dict[str, Extent]) -> None:
-        self.graph, self.fused, self.extents = graph, fused, extents
+    def __init__(self, graph: Graph, fused: list[Fused], extents: dict[str, Extent], frozen: Set[str]) -> None:
+        self.graph, self.fused, self.extents, self.frozen = graph, fused, extents, frozen
         self.steps: list[PlanStep] = []
         self.gradient: dict[str, str] = {}  # map -> the map that holds its gradient so far
         self.numbers = count()
         self.made = {op.out: op for op in fused}
-        self.again: dict[str, str] = {}  # maps of the forward pass that were computed once more
+        self.recomputed: dict[str, str] = {}  # maps of the forward pass that were computed once more
         self.trained = self._depends_on_parameters()
+
+    def _trains(self, op: Fused) -> bool:
+        """Whether a step has parameters of its own that are trained."""
+        owners = [op.node.name] if op.op != "combine" and op.node is not None else []
+        parts = [spec.name for owner in owners for spec in self.graph.parameters_of(self.graph[owner])]
+        # A convolution's bias is a norm of whoever reads it.
+        own = [part for part in parts if not (isinstance(self.graph[owners[0]].op, Conv) and part.endswith(".bias"))]
+        return any(part not in self.frozen for part in own) or any(
+            self._norm_trains(operand.norm) for operand in op.operands if operand.norm
+        )
+
+    def _norm_trains(self, norm: str) -> bool:
+        if norm.endswith(":bias"):
+            return f"{norm.removesuffix(':bias')}.bias" not in self.frozen
+        return any(spec.name not in self.frozen for spec in self.graph.parameters_of(self.graph[norm]))
 
     def _depends_on_parameters(self) -> set[str]:
         trained: set[str] = set()
         for op in self.fused:
-            own = op.op in ("convolve", "linear") or any(operand.norm for operand in op.operands)
-            if own or any(operand.map in trained for operand in op.operands):
+            if self._trains(op) or any(operand.map in trained for operand in op.operands):
                 trained.add(op.out)
         return trained
 
@@ -79,42 +99,46 @@ class _Backward:
         self.gradient[output] = self.new(output)
         self.steps.append(PlanStep("pack_gradient", out=self.gradient[output]))
         for op in reversed(self.fused):
-            if op.out in self.gradient:
-                getattr(self, f"_{op.op}")(op, self.gradient[op.out])
+            if op.out not in self.gradient or op.out not in self.trained:
+                continue
+            match op.op:
+                case "convolve":
+                    self._convolve(op, self.gradient[op.out])
+                case "combine":
+                    self._combine(op, self.gradient[op.out])
+                case _:
+                    self._operation(op, self.gradient[op.out])
         return self.steps
 
-    def _contribute(self, step: PlanStep, to: str) -> None:
-        """A step that can only write a fresh map: if there is a gradient already, its result is added to it."""
-        step.out = self.new(to)
+    def _operation(self, op: Fused, d_out: str) -> None:
+        """Writes a fresh map: if there is a gradient already, its result is added to it."""
+        assert op.node is not None
+        source, reads = op.operands[0].map, op.node.op.backward_reads
+        wanted = source in self.trained
+        if not wanted and not self._trains(op):
+            return
+        step = PlanStep(
+            op.op,
+            layer=op.node.name,
+            a=self._kept_or_recomputed(source) if "input" in reads else "",
+            b=op.out if "output" in reads else "",
+            c=d_out,
+            out=self.new(source) if wanted else "",
+            attributes=op.attributes,
+            state=op.node.op.state,
+            backward=True,
+        )
         self.steps.append(step)
-        if to in self.gradient:
-            self.steps.append(PlanStep("combine_backward", a=step.out, out=self.gradient[to], accumulate=True))
-        else:
-            self.gradient[to] = step.out
-
-    def _linear(self, op: Fused, d_out: str) -> None:
-        source = op.operands[0].map
-        step = PlanStep("linear_backward", layer=op.out, a=source, b=d_out)
-        if source in self.trained:
-            self._contribute(step, source)
-        else:
-            self.steps.append(step)
-
-    def _average_pool(self, op: Fused, d_out: str) -> None:
-        source = op.operands[0].map
-        if source in self.trained:
-            self._contribute(PlanStep("average_pool_backward", a=d_out), source)
-
-    def _max_pool(self, op: Fused, d_out: str) -> None:
-        source = op.operands[0].map
-        if source in self.trained:
-            assert op.node is not None
-            step = PlanStep("max_pool_backward", a=source, b=op.out, c=d_out, kernel=op.node.kernel)
-            self._contribute(step, source)
+        if wanted and source in self.gradient:
+            self.steps.append(PlanStep("combine_backward", a=step.out, out=self.gradient[source], accumulate=True))
+        elif wanted:
+            self.gradient[source] = step.out
 
     def _convolve(self, op: Fused, d_out: str) -> None:
         source = op.operands[0].map
-        self.steps.append(PlanStep("weight_gradient", layer=op.out, a=self._kept_or_again(source), b=d_out))
+        if f"{op.out}.weight" not in self.frozen:
+            kept = self._kept_or_recomputed(source)
+            self.steps.append(PlanStep("weight_gradient", layer=op.out, a=kept, b=d_out))
         if source in self.trained:
             known = source in self.gradient
             if not known:
@@ -123,7 +147,7 @@ class _Backward:
                 PlanStep("data_gradient", layer=op.out, a=d_out, out=self.gradient[source], accumulate=known)
             )
 
-    def _kept_or_again(self, wanted: str) -> str:
+    def _kept_or_recomputed(self, wanted: str) -> str:
         """A map of the forward pass that the backward pass needs: kept, or computed once more if that is cheap.
 
         Cheap is what a single normalised operand gives, for the operand is needed anyway; and a convolution of the
@@ -135,16 +159,17 @@ class _Backward:
         operand = made.operands[0]
         if not (made.op == "combine" and operand.norm) and not (made.op == "convolve" and operand.map not in self.made):
             return wanted
-        if wanted not in self.again:
-            step = PlanStep(made.op, layer=made.node.name if made.node else "", norm_a=operand.norm, relu=made.relu)
-            step.a, step.out, step.again = self._kept_or_again(operand.map), self.new(wanted), True
-            self.again[wanted] = step.out
+        if wanted not in self.recomputed:
+            step = PlanStep(made.op, layer=made.node.name if made.node else "", norm_a=operand.norm)
+            step.activation = made.activation
+            step.a, step.out, step.recompute = self._kept_or_recomputed(operand.map), self.new(wanted), True
+            self.recomputed[wanted] = step.out
             self.steps.append(step)
-        return self.again[wanted]
+        return self.recomputed[wanted]
 
     def _combine(self, op: Fused, d_out: str) -> None:
-        signs = _signs(op)
-        normed = [operand for operand in op.operands if operand.norm]
+        mask = _mask(op)
+        normed = [o for o in op.operands if o.norm and (o.map in self.trained or self._norm_trains(o.norm))]
         plain = [operand for operand in op.operands if not operand.norm and operand.map in self.trained]
         for place_, operand in enumerate(normed):
             last = not plain and place_ + 1 == len(normed)
@@ -155,18 +180,18 @@ class _Backward:
                 PlanStep(
                     "combine_backward",
                     a=d_out,
-                    b="" if operand.norm.endswith(":bias") else self._kept_or_again(operand.map),
+                    b="" if operand.norm.endswith(":bias") else self._kept_or_recomputed(operand.map),
                     out=self.gradient[operand.map],
                     norm_a=operand.norm,
-                    bits=signs,
-                    write_gated=bool(signs) and not last,
+                    mask=mask,
+                    write_gated=bool(mask) and not last,
                     accumulate=known,
                 )
             )
-            signs = ""
+            mask = ""
         to_a_convolution = any(self.made[operand.map].op == "convolve" for operand in plain if operand.map in self.made)
-        if plain and (signs or to_a_convolution):  # in place; it also puts zeros around, which a convolution reads
-            self.steps.append(PlanStep("combine_backward", a=d_out, out=d_out, bits=signs))
+        if plain and (mask or to_a_convolution):  # in place; it also puts zeros around, which a convolution reads
+            self.steps.append(PlanStep("combine_backward", a=d_out, out=d_out, mask=mask))
         handed_on = False
         for operand in plain:
             if operand.map in self.gradient:
@@ -189,7 +214,9 @@ def _extents(graph: Graph, fused: list[Fused]) -> dict[str, Extent]:
     joined = _joined(fused)
     needs_padding: set[str] = set()
     for op in fused:
-        if op.op == "convolve" and op.node is not None and op.node.kernel == 3 and op.node.stride == 2:
+        if op.op == "convolve" and op.node is not None and isinstance(op.node.op, Conv):
+            if (op.node.op.kernel, op.node.op.stride) != (3, 2):
+                continue
             needs_padding.add(joined[op.operands[0].map])
             if shapes[op.operands[0].map][1:] != (8, 8):
                 needs_padding.add(joined[op.out])
@@ -231,10 +258,10 @@ def _extent(shape: Shape, needs_padding: bool) -> Extent:
 
 def _lay_out(plan: Plan) -> None:
     """Find when each buffer is in use, and place all of them."""
-    buffers: dict[str, Buffer] = {}
+    buffers: dict[str, ArenaBuffer] = {}
 
     def use(name: str, floats: int, step: int) -> None:
-        buffer = buffers.setdefault(name, Buffer(name, floats, step, step))
+        buffer = buffers.setdefault(name, ArenaBuffer(name, floats, step, step))
         buffer.last = step
 
     pixels = plan.blocks * plan.lanes
@@ -242,10 +269,12 @@ def _lay_out(plan: Plan) -> None:
         for name in step.maps:
             extent = plan.extents[name]
             use(name, plan.lanes + extent.channels * extent.plane * pixels, number)
-        if step.bits:
+        if step.mask:
             extent = plan.extents[step.a]
-            use(step.bits, -(-plan.blocks * extent.channels * extent.height * extent.width // 2), number)
-        for name in step.states:
+            use(step.mask, -(-plan.blocks * extent.channels * extent.height * extent.width // 2), number)
+        for name in step.norm_states:
             use(name, 4 * plan.extents[step.a].channels, number)
+        if step.state:
+            use(f"{step.layer}:state", step.state, number)
     plan.arena = place(buffers.values())
     plan.buffers = buffers

@@ -7,7 +7,7 @@ values are stored, and the gaps between their positions, a byte each. The last f
 import io
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.compiler import unsupported
-from sparcl.deploy.folding import FoldedNode, fold
 from sparcl.errors import SparclError
 from sparcl.files import write_bytes
 from sparcl.graph import Graph
+from sparcl.network.folding import FoldedNode, fold, stored_weight
 from sparcl.network.parameters import Parameters
+from sparcl.operations import Affine, Conv, Linear, Shape
 from sparcl.tensor_files import Tensors, write_unsealed
 
-VERSION = 2
+VERSION = 3
 CHECKSUM = "checksum"
 SUFFIX = ".sparcl"
 NO_WEIGHT = 255  # a gap of so many positions without a weight at its end
@@ -75,13 +76,14 @@ def model_bytes(
         raise SparclError(f"The images have {channels} channels; mean and std must have as many numbers.")
     folded = cut_classifier(fold(graph, parameters), len(class_names))
     tensors: Tensors = {}
-    for layer in folded:
-        tensors |= _tensors(layer, precision)
+    shapes = {node.name: node.shape for node in folded}
+    for node in folded:
+        tensors |= _tensors(node, shapes, precision)
     description = {
         "format": "sparcl-model",
         "version": VERSION,
         "precision": precision,
-        "graph": [_node(layer) for layer in folded],
+        "graph": [_node(node) for node in folded],
         "classes": list(class_names),
         "preprocessing": {
             "resize": "centre-fit",
@@ -108,45 +110,42 @@ def _check_names(class_names: Sequence[str], classes: int) -> None:
 def cut_classifier(folded: list[FoldedNode], classes: int) -> list[FoldedNode]:
     """Only the first outputs of the classifier."""
     last = folded[-1]
-    assert last.weight is not None and last.bias is not None
-    weight, bias = last.weight[: classes * last.row], last.bias[:classes]
-    return [*folded[:-1], replace(last, node=replace(last.node, shape=(classes,)), weight=weight, bias=bias)]
+    if last.shape[0] == classes:
+        return folded
+    assert last.values is not None and last.shift is not None
+    values, shift = last.values[: classes * last.row], last.shift[:classes]
+    return [*folded[:-1], replace(last, op=Linear(classes), shape=(classes,), values=values, shift=shift)]
 
 
-def _node(layer: FoldedNode) -> dict[str, Any]:
-    node = layer.node
-    entry: dict[str, Any] = {
-        "name": node.name,
-        "op": layer.op,
-        "inputs": list(node.inputs),
-        "shape": list(node.shape),
-    }
-    if layer.op in ("conv", "max_pool"):
-        entry |= {"kernel": node.kernel, "stride": node.stride}
-    return entry
+def _node(node: FoldedNode) -> dict[str, Any]:
+    name = {"name": node.name, "op": node.op.engine_name(), "inputs": list(node.inputs), "shape": list(node.shape)}
+    return {**name, **node.op.attributes()}
 
 
-def _tensors(layer: FoldedNode, precision: Precision) -> Tensors:
-    name, weight, bias = layer.node.name, layer.weight, layer.bias
-    if weight is None or bias is None:
+def _tensors(node: FoldedNode, shapes: Mapping[str, Shape], precision: Precision) -> Tensors:
+    name = node.name
+    if node.values is None or node.shift is None:
         return {}
+    weight, bias = stored_weight(node, shapes), node.shift
     for numbers in (weight, bias):
         if not np.isfinite(numbers.astype(np.float32)).all():
             raise SparclError(f"{name} has numbers that are not finite: the network cannot be exported.")
     tensors: Tensors = {f"{name}.bias": bias.astype(np.float32)}
-    if layer.op == "affine":
+    if isinstance(node.op, Affine):
         return tensors | {f"{name}.weight": weight.astype(np.float32)}
-    size = layer.row * layer.node.shape[0]
-    index = np.arange(size) if layer.index is None else layer.index
-    values, scale = _stored(name, weight, index // layer.row, layer.node.shape[0], precision)
+    outputs = node.shape[0]
+    size = node.row * outputs
+    index = np.arange(size) if node.index is None else node.index
+    values, scale = _stored(name, weight, index // node.row, outputs, precision)
     if scale is not None:
         tensors[f"{name}.scale"] = scale
     kept = np.flatnonzero(values)  # a weight of zero does nothing
     gaps = gaps_of(index[kept])
-    if layer.op == "linear" or gaps.nbytes + values[kept].nbytes >= size * values.itemsize:
+    whole = not (isinstance(node.op, Conv) and node.op.may_be_sparse)
+    if whole or gaps.nbytes + values[kept].nbytes >= size * values.itemsize:
         full = np.zeros(size, values.dtype)
         full[index] = values
-        return tensors | {f"{name}.weight": full.reshape(layer.node.shape[0], -1)}
+        return tensors | {f"{name}.weight": full.reshape(outputs, -1)}
     return tensors | {f"{name}.values": values[kept], f"{name}.gaps": gaps}
 
 

@@ -3,41 +3,24 @@
     input (3,32,32) ──► conv ──► batch_norm ──► relu ──┬──► conv ──► ... ──► add ──► relu ──► ... ──► linear (10,)
                                                        └───────────────────────┘
 
-A node knows its inputs, the shape it produces (without the batch) and which parameters it owns; it holds no numbers.
-Every backend runs the same graph, and what is counted (parameters, MACs) is counted here.
+A node names an operation (sparcl.operations), its inputs and the shape it produces (without the batch); it holds no
+numbers. Every backend runs the same graph, and what is counted (parameters, MACs) is counted here.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
 
-Op = Literal["input", "conv", "batch_norm", "relu", "add", "max_pool", "global_average_pool", "linear"]
-Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class ParameterSpec:
-    """One named block of numbers: trained by gradient descent, or a running statistic of a batch normalisation."""
-
-    name: str
-    shape: Shape
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
+from sparcl.errors import SparclError
+from sparcl.operations import Linear, Operation, ParameterSpec, Shape
 
 
 @dataclass(frozen=True)
 class Node:
     name: str
-    op: Op
+    op: Operation
     inputs: tuple[str, ...]
     shape: Shape
-    kernel: int = 1
-    stride: int = 1
-    padding: int = 0
-    bias: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,8 +40,12 @@ class Graph:
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
 
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
+
     def __getitem__(self, name: str) -> Node:
-        return next(node for node in self.nodes if node.name == name)
+        return self._by_name[name]
 
     @property
     def input_shape(self) -> Shape:
@@ -71,33 +58,31 @@ class Graph:
     @property
     def classifier(self) -> Node:
         """The last layer, which turns features into logits."""
+        if not isinstance(self.nodes[-1].op, Linear):
+            raise SparclError(
+                f"This network ends with {self.nodes[-1].name!r} ({self.nodes[-1].op.name}), but a linear layer is "
+                "needed here: it turns features into logits."
+            )
         return self.nodes[-1]
 
     def without_classifier(self) -> "Graph":
         """The part that makes the features."""
-        return Graph(self.nodes[:-1])
+        features = self.classifier.inputs[0]
+        return Graph(self.nodes[: self.nodes.index(self[features]) + 1])
+
+    def shapes_into(self, node: Node) -> list[Shape]:
+        """The shapes of a node's inputs."""
+        return [self[name].shape for name in node.inputs]
 
     def parameters_of(self, node: Node) -> list[ParameterSpec]:
         """The trained parameters a node owns."""
-        match node.op:
-            case "conv":
-                weight: Shape = (node.shape[0], self[node.inputs[0]].shape[0], node.kernel, node.kernel)
-            case "linear":
-                weight = (node.shape[0], self[node.inputs[0]].shape[0])
-            case "batch_norm":
-                return [ParameterSpec(f"{node.name}.{part}", node.shape[:1]) for part in ("weight", "bias")]
-            case _:
-                return []
-        specs = [ParameterSpec(f"{node.name}.weight", weight)]
-        if node.bias:
-            specs.append(ParameterSpec(f"{node.name}.bias", node.shape[:1]))
-        return specs
+        owned = node.op.parameters(self.shapes_into(node), node.shape)
+        return [ParameterSpec(f"{node.name}.{part}", shape) for part, shape in owned.items()]
 
     def statistics_of(self, node: Node) -> list[ParameterSpec]:
-        """The running mean and variance of a batch normalisation."""
-        if node.op != "batch_norm":
-            return []
-        return [ParameterSpec(f"{node.name}.{part}", node.shape[:1]) for part in ("running_mean", "running_var")]
+        """The running statistics a node owns."""
+        owned = node.op.statistics(self.shapes_into(node), node.shape)
+        return [ParameterSpec(f"{node.name}.{part}", shape) for part, shape in owned.items()]
 
     def parameters(self) -> list[ParameterSpec]:
         return [spec for node in self.nodes for spec in self.parameters_of(node)]
@@ -109,12 +94,8 @@ class Graph:
         return sum(spec.size for spec in self.parameters())
 
     def macs_of(self, node: Node) -> int:
-        """Multiply-accumulates of one image's forward pass; only convolutions and linear layers count, as is usual."""
-        if node.op == "conv":
-            return self.parameters_of(node)[0].size * math.prod(node.shape[1:])
-        if node.op == "linear":
-            return self.parameters_of(node)[0].size
-        return 0
+        """Multiply-accumulates of one image's forward pass through a node."""
+        return node.op.macs(self.shapes_into(node), node.shape)
 
     def macs(self) -> int:
         return sum(self.macs_of(node) for node in self.nodes)

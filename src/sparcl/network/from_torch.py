@@ -10,6 +10,7 @@ Torch is imported inside the functions: the package must be importable on device
 """
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sparcl.errors import SparclError
 from sparcl.graph import Graph
 from sparcl.network.parameters import FlatStore, Parameters
 from sparcl.network.torch_steps import Translation, first_line
+from sparcl.operations import Dropout
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +48,7 @@ def from_torch(module: "torch.nn.Module", input_shape: tuple[int, int, int]) -> 
 
     twin = _exact_copy(module)
     training, evaluating = (Translation(twin.train(mode), shape) for mode in (True, False))
-    if training.graph != evaluating.graph:
+    if _without_dropout(training.graph) != _without_dropout(evaluating.graph):
         raise SparclError(
             f"from_torch cannot take {type(module).__name__}: its forward does one thing in training and another in "
             "evaluation (if self.training), but a graph does the same in both."
@@ -61,6 +63,19 @@ def from_torch(module: "torch.nn.Module", input_shape: tuple[int, int, int]) -> 
     return training.graph, parameters
 
 
+def _without_dropout(graph: Graph) -> Graph:
+    """What must be the same in training and in evaluation."""
+    source: dict[str, str] = {}
+    nodes = []
+    for node in graph:
+        inputs = tuple(source.get(name, name) for name in node.inputs)
+        if isinstance(node.op, Dropout):
+            source[node.name] = inputs[0]
+        else:
+            nodes.append(replace(node, inputs=inputs))
+    return Graph(tuple(nodes))
+
+
 def _exact_copy(module: "torch.nn.Module") -> "torch.nn.Module":
     """A copy in float64 on the CPU, whose modes may be switched and whose logits show the slightest difference."""
     try:
@@ -72,7 +87,8 @@ def _exact_copy(module: "torch.nn.Module") -> "torch.nn.Module":
 def _copy_numbers(layers: dict[str, Any], store: FlatStore) -> None:
     for name in store:
         layer, _, part = name.rpartition(".")
-        store[name][...] = getattr(layers[layer], part).detach().numpy()
+        if layer in layers:  # dropout keeps a count that torch does not have
+            store[name][...] = getattr(layers[layer], part).detach().numpy()
 
 
 def _check_logits(graph: Graph, parameters: Parameters, module: "torch.nn.Module") -> None:

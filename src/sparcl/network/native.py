@@ -1,12 +1,15 @@
 """The native backend: sparse convolutions that cost what their active weights cost. It needs no torch.
 
-The graph is compiled once for each batch size (sparcl.compiler) and run by the engine (native/engine). Sparse weights
-are never made dense: the engine sorts the active positions into the orders its kernels read, again whenever they
-change, and takes over the current values at each forward pass.
+For training, the graph is compiled once for each batch size (sparcl.compiler) and run by the engine (native/engine).
+Sparse weights are never made dense: the engine sorts the active positions into the orders its kernels read, again
+whenever they change, and takes over the current values at each forward pass.
+
+Predicting is another path, the same that model files take: the network is folded (folding.py) and handed to the
+inference engine (native/inference), again when its numbers have changed.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl import _engine
-from sparcl.compiler import Plan, PlanStep, compile_graph
+from sparcl.compiler import Plan, PlanStep, bias_norm, compile_graph
 from sparcl.graph import Graph, ParameterSpec
-from sparcl.network.parameters import Index, Parameters
-from sparcl.network.protocol import BATCH_NORM_MOMENTUM, Features, Images, Logits
+from sparcl.network.parameters import FlatStore, Index, Parameters
+from sparcl.network.folding import engine_nodes, fold
+from sparcl.network.protocol import Features, Images, Logits
+from sparcl.operations import BatchNorm, Conv
 
-SMALLEST_PART = 16  # images that are predicted at once, if there are so many: threads need enough to share
+OWN_MOMENTUM = -1.0  # to the engine: every norm has its own
 
 
 @dataclass(eq=False)
@@ -53,8 +58,8 @@ class NativeNetwork:
         self.parameters = parameters
         self.engine = _engine.Engine()
         self._lanes = _engine.lanes()
-        self._programs: dict[tuple[int, bool], CompiledPlan] = {}
-        self._feature_programs: dict[int, CompiledPlan] = {}
+        self._programs: dict[tuple[int, frozenset[str]], CompiledPlan] = {}
+        self._predictors: dict[str, _Predictor] = {}  # by the node whose output they give
         # Around what takes several calls of the engine, which lets other Python threads in at each. A context that is
         # gone gives its memory back at any moment, so the same thread may ask again.
         self._turn = threading.RLock()
@@ -62,31 +67,35 @@ class NativeNetwork:
         self._layout = -1
         self._bound: dict[str, Index | None] = {}  # the positions each convolution was last sorted for
         self._updated: dict[str, Index] = {}
+        self._fixed: frozenset[str] = frozenset()  # norms that keep their running statistics in training
         self._add_layers()
 
     def _add_layers(self) -> None:
-        plan = compile_graph(self.graph, 1, self._lanes, backward=False)
-        extents = plan.extents
-        padded = {step.layer: step.a for step in plan.steps if step.op == "convolve"}
+        plan = compile_graph(self.graph, 1, self._lanes)
         self.convolutions: dict[str, int] = {}
         self.norms: dict[str, int] = {}
-        self.linears: dict[str, int] = {}
-        for node in self.graph:
-            if node.op == "conv":
-                self.convolutions[node.name] = self.engine.add_convolution(
-                    node.kernel, node.stride, extents[padded[node.name]], extents[node.name]
+        self.operations: dict[tuple[str, tuple[int, ...]], int] = {}  # by node and attributes
+        for step in plan.steps[: plan.forward_steps]:
+            if not step.layer:
+                continue
+            node, into, out = self.graph[step.layer], plan.extents[step.a], plan.extents[step.out]
+            if step.op == "convolve":
+                assert isinstance(node.op, Conv)
+                self.convolutions[node.name] = self.engine.add_convolution(node.op.kernel, node.op.stride, into, out)
+            else:
+                self.operations[node.name, step.attributes] = self.engine.add_operation(
+                    step.op, into[:3], out[:3], list(step.attributes)
                 )
-                if node.bias:
-                    self.norms[f"{node.name}:bias"] = self.engine.add_norm(node.shape[0], False)
-            elif node.op == "batch_norm":
-                self.norms[node.name] = self.engine.add_norm(node.shape[0], True)
-            elif node.op == "linear":
-                self.linears[node.name] = self.engine.add_linear(self.graph[node.inputs[0]].shape[0], node.shape[0])
+        for node in self.graph:
+            if isinstance(node.op, BatchNorm):
+                self.norms[node.name] = self.engine.add_norm(node.shape[0], True, node.op.epsilon, node.op.momentum)
+            elif bias_norm(node):
+                self.norms[bias_norm(node)] = self.engine.add_norm(node.shape[0], False)
 
     def forward(
-        self, images: Images, *, train: bool = True, momentum: float = BATCH_NORM_MOMENTUM
+        self, images: Images, *, train: bool = True, momentum: float | None = None
     ) -> tuple[Logits, NativeContext]:
-        program = self.program(len(images), backward=True)
+        program = self.program(len(images))
         context = NativeContext(self, program, self.take(program.plan.arena), train, self.parameters.layout)
         return self._run(program, context.arena, images, train, momentum), context
 
@@ -109,29 +118,35 @@ class NativeNetwork:
         context.release()
 
     def predict(self, images: Images) -> Logits:
-        return self._infer(lambda count: self.program(count, backward=False), images)
+        return self._predictor(self.graph).predict(images)
 
     def features(self, images: Images) -> Features:
-        return self._infer(self._feature_program, images)
+        return self._predictor(self.graph.without_classifier()).predict(images)
+
+    def _predictor(self, graph: Graph) -> "_Predictor":
+        """The network, or its lower part, as it predicts with the numbers it has now."""
+        with self._turn:
+            current = self._predictors.get(graph.nodes[-1].name)
+            digest = self._digest()
+            if current is None or current.digest != digest:
+                current = _Predictor(_engine.Model.from_nodes(engine_nodes(fold(graph, self.parameters))), digest)
+                self._predictors[graph.nodes[-1].name] = current
+            return current
+
+    def _digest(self) -> tuple[int, ...]:
+        """Tells whether any number, or which ones are active, has changed. Numbers are written to in many places."""
+        parameters = self.parameters
+        return (
+            parameters.layout,
+            _engine.digest(parameters.values.flat),
+            _engine.digest(parameters.statistics.flat),
+        )
 
     def twin(self, parameters: Parameters) -> "NativeNetwork":
         return NativeNetwork(self.graph, parameters)
 
-    def _infer(self, program_for: Callable[[int], CompiledPlan], images: Images) -> NDArray[Any]:
-        """Every image by itself, so a few at a time: their maps stay in the caches, and take little memory."""
-        together = max(SMALLEST_PART, self._lanes * _engine.threads())
-        whole = len(images) // together * together
-        outputs = []
-        for part, size in ((images[:whole], together), (images[whole:], len(images) - whole)):
-            if len(part) or not len(images):  # no images at all are refused below
-                program = program_for(size)
-                arena = self.take(program.plan.arena)
-                outputs.append(self._run(program, arena, part, train=False, momentum=0.0))
-                self.give_back(arena)
-        return outputs[0] if len(outputs) == 1 else np.concatenate(outputs)
-
     def _run(
-        self, program: CompiledPlan, arena: _engine.Arena | None, images: Images, train: bool, momentum: float
+        self, program: CompiledPlan, arena: _engine.Arena | None, images: Images, train: bool, momentum: float | None
     ) -> Logits:
         assert arena is not None
         self._bind()
@@ -143,7 +158,7 @@ class NativeNetwork:
             logits,
             *self.flat_arrays(),
             train,
-            momentum,
+            OWN_MOMENTUM if momentum is None else momentum,
             _engine.threads(),
         )
         return logits
@@ -151,19 +166,13 @@ class NativeNetwork:
     def flat_arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self.parameters.values.flat, self.parameters.gradients.flat, self.parameters.statistics.flat
 
-    def program(self, images: int, backward: bool) -> CompiledPlan:
-        if (images, backward) not in self._programs:
+    def program(self, images: int) -> CompiledPlan:
+        frozen = frozenset(getattr(self.parameters, "frozen", ()))
+        if (images, frozen) not in self._programs:
             self._bind()
-            plan = compile_graph(self.graph, images, self._lanes, backward)
-            self._programs[images, backward] = CompiledPlan(plan, self.compile(plan))
-        return self._programs[images, backward]
-
-    def _feature_program(self, images: int) -> CompiledPlan:
-        if images not in self._feature_programs:
-            self._bind()
-            plan = compile_graph(self.graph.without_classifier(), images, self._lanes, backward=False)
-            self._feature_programs[images] = CompiledPlan(plan, self.compile(plan))
-        return self._feature_programs[images]
+            plan = compile_graph(self.graph, images, self._lanes, frozen)
+            self._programs[images, frozen] = CompiledPlan(plan, self.compile(plan))
+        return self._programs[images, frozen]
 
     def compile(self, plan: Plan) -> _engine.Program:
         """A plan with names turned into a program with numbers, checked by the engine."""
@@ -179,24 +188,27 @@ class NativeNetwork:
         )
 
     def _step(self, plan: Plan, step: PlanStep, number: dict[str, int]) -> _engine.Step:
-        layers = self.linears if step.op.startswith("linear") else self.convolutions
+        op, layer = step.op, self.convolutions.get(step.layer, -1)
+        if (step.layer, step.attributes) in self.operations:
+            op = "operation_backward" if step.backward else "operation"
+            layer = self.operations[step.layer, step.attributes]
+        state = f"{step.norm_a or step.layer}:state"
         return _engine.Step(
-            step.op,
-            layer=layers.get(step.layer, -1),
+            op,
+            layer=layer,
             a=number.get(step.a, -1),
             b=number.get(step.b, -1),
             c=number.get(step.c, -1),
             out=number.get(step.out, -1),
             norm_a=self.norms.get(step.norm_a, -1),
             norm_b=self.norms.get(step.norm_b, -1),
-            bits=plan.offset(step.bits) if step.bits else -1,
-            state_a=plan.offset(f"{step.norm_a}:state") if step.norm_a and step.states else -1,
+            mask=plan.offset(step.mask) if step.mask else -1,
+            state_a=plan.offset(state) if step.norm_a or step.state else -1,
             state_b=plan.offset(f"{step.norm_b}:state") if step.norm_b else -1,
-            relu=step.relu,
-            again=step.again,
+            activation=step.activation or "none",
+            recompute=step.recompute,
             write_gated=step.write_gated,
             accumulate=step.accumulate,
-            kernel=step.kernel,
         )
 
     def prepare(self) -> None:
@@ -231,9 +243,15 @@ class NativeNetwork:
             self._bound[name] = index
         for name, layer in self.norms.items():
             self._bind_norm(name, layer)
-        for name, layer in self.linears.items():
-            slices = values.slices
-            self.engine.bind_linear(layer, slices[f"{name}.weight"].start, slices[f"{name}.bias"].start)
+        for (name, _), layer in self.operations.items():
+            owned = [spec.name for spec in self.graph.statistics_of(self.graph[name])]
+            self.engine.bind_operation(
+                layer,
+                _start(values, f"{name}.weight"),
+                # A convolution's bias is a norm of whoever reads it.
+                -1 if bias_norm(self.graph[name]) else _start(values, f"{name}.bias"),
+                _start(statistics, owned[0]) if owned else -1,
+            )
 
     def _bind_norm(self, name: str, layer: int) -> None:
         values, statistics = self.parameters.values.slices, self.parameters.statistics.slices
@@ -274,6 +292,24 @@ class NativeNetwork:
     def give_back(self, arena: _engine.Arena) -> None:
         with self._turn:
             self._free.append(arena)
+
+
+@dataclass(frozen=True)
+class _Predictor:
+    model: _engine.Model
+    digest: tuple[int, ...]  # of the numbers it was made of
+
+    def predict(self, images: Images) -> NDArray[Any]:
+        if not len(images):
+            raise ValueError("there are no images to predict")
+        outputs = np.empty((len(images), self.model.outputs), np.float32)
+        self.model.predict(np.ascontiguousarray(images, np.float32), outputs, _engine.threads())
+        return outputs
+
+
+def _start(store: FlatStore, name: str) -> int:
+    """Where a block begins; -1 if there is none."""
+    return store.slices[name].start if name in store.slices else -1
 
 
 def _flat(array: NDArray[Any]) -> NDArray[Any]:

@@ -131,9 +131,8 @@ class Parameters:
         self.statistics = FlatStore(graph.statistics(), dtype)
         self.updated: dict[str, Index] = {}  # of a sparse weight: which stored values get gradients; absent: all
         self.layout = 0  # goes up whenever the stores are laid out anew, so that views of them must be taken again
-        for name in self.statistics:
-            if name.endswith("running_var"):
-                self.statistics[name][...] = 1.0
+        for node in graph:
+            node.op.initialise_statistics(_owned(self.statistics, graph.statistics_of(node)))
 
     def copy(self) -> "Parameters":
         """The same values, statistics and active positions, in memory of their own; no gradients."""
@@ -174,13 +173,11 @@ class Parameters:
         self.layout += 1
 
     def initialise(self, graph: Graph, generator: "np.random.Generator") -> None:
-        """PyTorch's default: weights and biases uniform in +-1/sqrt(fan-in), batch normalisation the identity."""
+        """Every operation knows how its parameters start."""
         for node in graph:
-            specs = graph.parameters_of(node)
-            if node.op == "batch_norm":
-                self.values[f"{node.name}.weight"][...] = 1.0
-                self.values[f"{node.name}.bias"][...] = 0.0
-            elif specs:
-                bound = (specs[0].size / specs[0].shape[0]) ** -0.5
-                for spec in specs:
-                    self.values[spec.name][...] = generator.uniform(-bound, bound, spec.shape)
+            node.op.initialise(_owned(self.values, graph.parameters_of(node)), generator)
+
+
+def _owned(store: FlatStore, specs: list[ParameterSpec]) -> dict[str, NDArray[Any]]:
+    """What a node owns, by the last part of its name."""
+    return {spec.name.rpartition(".")[2]: store[spec.name] for spec in specs}

@@ -14,21 +14,18 @@ Logits = NDArray[Any]  # [batch, classes], float32 (float64 in the tests that co
 Features = NDArray[Any]  # [batch, features], what goes into the classifier
 Context = Any  # what a backend remembers of a forward pass for its backward pass
 
-BATCH_NORM_MOMENTUM = 0.1
-BATCH_NORM_EPSILON = 1e-5
-
 
 class Network(Protocol):
     graph: Graph
     parameters: Parameters
 
     def forward(
-        self, images: Images, *, train: bool = True, momentum: float = BATCH_NORM_MOMENTUM
+        self, images: Images, *, train: bool = True, momentum: float | None = None
     ) -> tuple[Logits, Context]:
         """Logits, and a context for `backward`. Several contexts may be alive, until the parameters change.
 
-        `train` normalises with the batch's own statistics and moves the running ones by `momentum` (0 leaves them
-        untouched); otherwise the running statistics are used.
+        `train` normalises with the batch's own statistics and moves the running ones by `momentum` (None: as each layer
+        says, 0 leaves them untouched); otherwise the running statistics are used.
         """
 
     def backward(

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from sparcl.graph import Graph, Node
 from sparcl.network.parameters import FlatStore, Index, Parameters
-from sparcl.network.protocol import BATCH_NORM_EPSILON, BATCH_NORM_MOMENTUM, Features, Images, Logits
+from sparcl.network.protocol import Features, Images, Logits
 
 
 class TorchNetwork:
@@ -25,13 +24,13 @@ class TorchNetwork:
         self.parameters = parameters
         self._layout = -1
         consumers = graph.consumers()
-        # A ReLU may overwrite its input when nobody else reads it, and batch_norm and add never need their outputs.
+        # An activation may overwrite its input when nobody else reads it, and norms and sums never need their outputs.
         self._in_place = {
             node.name
             for node in graph
-            if node.op == "relu"
+            if node.op.role == "activation"
             and consumers[node.inputs[0]] == 1
-            and graph[node.inputs[0]].op in ("batch_norm", "add")
+            and graph[node.inputs[0]].op.role in ("norm", "sum")
         }
 
     def _bind(self) -> None:
@@ -49,7 +48,7 @@ class TorchNetwork:
                 tensor.grad = gradients[name]  # autograd adds into an existing .grad in place: into the flat store
 
     def forward(
-        self, images: Images, *, train: bool = True, momentum: float = BATCH_NORM_MOMENTUM
+        self, images: Images, *, train: bool = True, momentum: float | None = None
     ) -> tuple[Logits, torch.Tensor]:
         logits = self._run(images, train, momentum)
         return logits.detach().numpy(), logits
@@ -76,7 +75,7 @@ class TorchNetwork:
     def twin(self, parameters: Parameters) -> "TorchNetwork":
         return TorchNetwork(self.graph, parameters)
 
-    def _run(self, images: Images, train: bool, momentum: float, graph: Graph | None = None) -> torch.Tensor:
+    def _run(self, images: Images, train: bool, momentum: float | None, graph: Graph | None = None) -> torch.Tensor:
         graph = graph or self.graph
         if self._layout != self.parameters.layout:
             self._bind()
@@ -86,39 +85,28 @@ class TorchNetwork:
         source = torch.from_numpy(images)
         outputs[graph.nodes[0].name] = source.contiguous(memory_format=torch.channels_last)
         for node in graph.nodes[1:]:
-            outputs[node.name] = self._compute(node, [outputs[name] for name in node.inputs], train, momentum)
+            run = _NodePass(self, node, train, momentum)
+            outputs[node.name] = node.op.torch([outputs[name] for name in node.inputs], run)
         return outputs[graph.nodes[-1].name]
 
-    def _compute(self, node: Node, inputs: list[torch.Tensor], train: bool, momentum: float) -> torch.Tensor:
-        x = inputs[0]
-        name = f"{node.name}.weight"
-        weight = self._sparse[name].tensor if name in self._sparse else self._values.get(name)
-        bias = self._values.get(f"{node.name}.bias")
-        match node.op:
-            case "conv":
-                assert weight is not None
-                stride = node.stride
-                if node.kernel == 1 and stride > 1:
-                    # With strided 1x1 convolutions of few channels, PyTorch 2.13 writes beyond its memory in the
-                    # weight gradient (oneDNN, channels_last). The pixels it would skip are left out here instead.
-                    x, stride = x[:, :, ::stride, ::stride], 1
-                return F.conv2d(x, weight, bias, stride, node.padding)
-            case "batch_norm":
-                mean, variance = (self._statistics[f"{node.name}.{part}"] for part in ("running_mean", "running_var"))
-                return F.batch_norm(x, mean, variance, weight, bias, train, momentum, BATCH_NORM_EPSILON)
-            case "relu":
-                return F.relu(x, inplace=node.name in self._in_place)
-            case "add":
-                return x + inputs[1]
-            case "max_pool":
-                return F.max_pool2d(x, node.kernel)
-            case "global_average_pool":
-                return x.mean((2, 3))
-            case "linear":
-                assert weight is not None
-                return F.linear(x, weight, bias)
-            case _:
-                raise AssertionError(f"the torch backend does not know the operation {node.op!r}")
+    def _tensor(self, name: str) -> torch.Tensor | None:
+        return self._sparse[name].tensor if name in self._sparse else self._values.get(name)
+
+
+class _NodePass:
+    """A node's view of a forward pass (sparcl.operations.TorchPass)."""
+
+    def __init__(self, network: TorchNetwork, node: Node, train: bool, momentum: float | None) -> None:
+        self.train = train
+        self.momentum = momentum
+        self.in_place = node.name in network._in_place
+        self._network, self._name = network, node.name
+
+    def parameter(self, part: str) -> torch.Tensor | None:
+        return self._network._tensor(f"{self._name}.{part}")
+
+    def statistic(self, part: str) -> torch.Tensor:
+        return self._network._statistics[f"{self._name}.{part}"]
 
 
 class _DenseWeight:
