@@ -2,6 +2,6 @@
 
 from sparcl.graph.builder import GraphBuilder
 from sparcl.graph.graph import Graph, Node, ParameterSpec, Shape
-from sparcl.graph.models import MODELS, MOST_WIDTH, build_model
+from sparcl.graph.models import MAX_WIDTH, MODELS, build_model
 
-__all__ = ["MODELS", "MOST_WIDTH", "Graph", "GraphBuilder", "Node", "ParameterSpec", "Shape", "build_model"]
+__all__ = ["MAX_WIDTH", "MODELS", "Graph", "GraphBuilder", "Node", "ParameterSpec", "Shape", "build_model"]

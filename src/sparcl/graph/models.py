@@ -41,7 +41,7 @@ def convnet(image_shape: Shape, classes: int, width: int) -> Graph:
     return build.finish(build.linear("classifier", build.global_average_pool("pool", x), classes))
 
 
-MOST_WIDTH = 1024
+MAX_WIDTH = 1024
 MODELS: dict[str, Callable[[Shape, int, int], Graph]] = {"resnet18": resnet18, "convnet": convnet}
 
 

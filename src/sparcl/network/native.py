@@ -114,7 +114,7 @@ class NativeNetwork:
     def features(self, images: Images) -> Features:
         return self._infer(self._feature_program, images)
 
-    def twin(self, parameters: Parameters) -> "NativeNetwork":
+    def with_parameters(self, parameters: Parameters) -> "NativeNetwork":
         return NativeNetwork(self.graph, parameters)
 
     def _infer(self, program_for: Callable[[int], CompiledPlan], images: Images) -> NDArray[Any]:
