@@ -60,7 +60,11 @@ def match(graph: Graph, shapes: Shapes, ordered: bool, with_classifier: bool = T
             raise UnusableError(_wrong_shape(names[spec.name], shapes[names[spec.name]], spec))
     found = {spec.name: names[spec.name] for spec in body}
     of_classifier = {spec.name: names[spec.name] for spec in last if spec.name in names}
-    reason = _classifier_stays(shapes, last, of_classifier) if with_classifier else f"{_node(last)} is new."
+    reason = (
+        _classifier_stays(shapes, last, of_classifier)
+        if with_classifier
+        else f"{_node(last)} keeps its initial values."
+    )
     if not reason:
         found |= of_classifier
     used = {*found.values(), *of_classifier.values()}
@@ -82,13 +86,11 @@ def _classifier_stays(shapes: Shapes, specs: list[ParameterSpec], names: Mapping
     for spec in specs:
         shape = shapes[names[spec.name]]
         if not _fits(shape, spec):
-            theirs = f"has shape {_text(shape)}" if shape is None or len(shape) != len(spec.shape) else _classes(shape)
-            return f"{layer} keeps its initial values: the file's {theirs}, this network's {_classes(spec.shape)}."
+            return (
+                f"{layer} keeps its initial values: "
+                f"{spec.name} is {_text(shape)} in the file and {_text(spec.shape)} here."
+            )
     return ""
-
-
-def _classes(shape: Shape) -> str:
-    return f"has {shape[0]} outputs" if len(shape) == 1 else f"has {shape[0]} outputs of {shape[1]} features"
 
 
 def _node(specs: list[ParameterSpec]) -> str:

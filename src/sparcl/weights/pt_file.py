@@ -16,26 +16,23 @@ from sparcl.weights.pickled import PickledTensor, Storage, read_pickle, tensors_
 from sparcl.weights.zip_file import LOCAL, Entry, read_entries
 
 MAX_PICKLE = 8 << 20
+PICKLE = b"\x80"
 OLD_MAGIC = 0x1950A86A20F9469CFC6C
 OLD_PROTOCOL = 1001
 OTHER_BYTE_ORDER = "was written by a machine with another order of bytes"
-OLD_START = b"\x80\x02\x8a\x0a" + OLD_MAGIC.to_bytes(10, "little")
 
 
 def looks_like_pt(file: WeightFile) -> bool:
-    return _starts_with(file, LOCAL) or _starts_with(file, OLD_START)
+    start = file.read(0, min(file.size, 32))
+    return start.startswith(LOCAL) or (start.startswith(PICKLE) and OLD_MAGIC.to_bytes(10, "little") in start)
 
 
 def read_pt(file: WeightFile) -> dict[str, StoredTensor]:
     """The tensors by name, in the order of the state dict."""
-    tensors, storages = _read_archive(file) if _starts_with(file, LOCAL) else _read_old(file)
+    tensors, storages = _read_archive(file) if file.read(0, 4) == LOCAL else _read_old(file)
     found = {name: _placed(name, tensor, storages[tensor.storage.key]) for name, tensor in tensors.items()}
     check_together(found, file)
     return found
-
-
-def _starts_with(file: WeightFile, start: bytes) -> bool:
-    return file.size >= len(start) and file.read(0, len(start)) == start
 
 
 def _read_archive(file: WeightFile) -> tuple[dict[str, PickledTensor], dict[str, int]]:
