@@ -25,6 +25,7 @@ namespace sparcl {
 namespace {
 #include "../kernels/map.inc"
 // What the others use first.
+#include "../kernels/activate.inc"
 #include "../kernels/ahead.inc"
 #include "../kernels/combine.inc"
 #include "../operations/dense_conv.inc"
