@@ -28,3 +28,8 @@ def from_torch(module: Any, input_shape: tuple[int, int, int]) -> Any:
 def load(path: Any) -> Any:
     """A model file (`sparcl export`) that predicts: needs NumPy and the engine only. See deploy/model.py."""
     return import_module("sparcl.deploy.model").load(path)
+
+
+def load_weights(path: Any) -> Any:
+    """The tensors of a file of weights, by name: PyTorch's, safetensors, or our own. See weights/load.py."""
+    return import_module("sparcl.weights.load").load_weights(path)

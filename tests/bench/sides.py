@@ -8,7 +8,7 @@ from sparcl.bench.contender import Side
 from sparcl.bench.workload import Workload
 
 CHUNK = 1 << 24
-MOST_MB = 4000  # so that a limit that does not work costs no more than a failed test
+MAX_MB = 4000  # so that a limit that does not work costs no more than a failed test
 
 
 def misbehave(how: str) -> None:
@@ -17,7 +17,7 @@ def misbehave(how: str) -> None:
             signal.pause()
         case "eat":
             held = []
-            while len(held) * CHUNK < MOST_MB * 1e6:
+            while len(held) * CHUNK < MAX_MB * 1e6:
                 held.append(b"x" * CHUNK)
             signal.pause()
         case "raise":

@@ -10,7 +10,7 @@ import pytest
 from small import small, state
 
 from sparcl.device import settings as learner_settings
-from sparcl.device.base import Base
+from sparcl.device.base_state import BaseState
 from sparcl.device.gather import decode_files, listed_files
 from sparcl.device.learner import Learner
 from sparcl.device.model import open_predictor
@@ -311,7 +311,7 @@ def test_no_flipped_bit_of_a_state_changes_what_is_read(tiny):
     states = tiny.states
 
     def look():
-        base = Base(states, 1)
+        base = BaseState(states, 1)
         return plain_arrays(base.tensors), base.state
 
     assert same_or_refused(tiny.states.path(1), look) > 0.999
@@ -343,7 +343,7 @@ def test_no_flipped_bit_of_the_settings_changes_them(tiny):
 def test_no_flipped_bit_of_an_interrupted_session_changes_it(tiny, name):
     def look():
         found = tiny.pending.read()
-        return found.order, found.images.tobytes(), found.labels.tobytes(), found.held_out.tobytes()
+        return found.request, found.images.tobytes(), found.labels.tobytes(), found.held_out.tobytes()
 
     assert same_or_refused(tiny.directory / "learning" / name, look) > 0.999
 

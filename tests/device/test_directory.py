@@ -135,8 +135,8 @@ def test_status_sees_one_state_while_others_learn_and_undo(monkeypatch, photos, 
             undone.append(Learner.open(learner.directory).undo())
         return original(*arguments)
 
-    original = status.Base
-    monkeypatch.setattr(status, "Base", base)
+    original = status.BaseState
+    monkeypatch.setattr(status, "BaseState", base)
     found = learner.status()
     assert undone and found["learns"] == 1 and len(found["classes"]) == 2
 

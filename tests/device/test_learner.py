@@ -113,7 +113,7 @@ def test_something_of_a_class_is_left_to_learn_from(count, share, most, seed):
     found = np.random.default_rng(seed).integers(0, 2**64, count, np.uint64)
     held = held_out.choose(found, share, most, known=found[:0])
     assert held.sum() <= min(most, count - 1)
-    assert held.any() or count < held_out.LEAST_PICTURES or share == 0
+    assert held.any() or count < held_out.MIN_PICTURES or share == 0
 
 
 def test_the_buffer_keeps_to_its_budget_in_memory(tmp_path, photos):

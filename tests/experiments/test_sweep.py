@@ -91,6 +91,8 @@ def test_the_files_of_the_page_are_sweeps(tmp_path):
     wanted = sweep(tmp_path, search)
     plan = wanted.file.search
     assert plan is not None and plan.trials == 20
-    middle = {name: wish[0] if isinstance(wish, list) else wish["low"] for name, wish in flattened(plan.space).items()}
+    middle = {
+        name: chosen[0] if isinstance(chosen, list) else chosen["low"] for name, chosen in flattened(plan.space).items()
+    }
     [trial] = wanted.trials_at(middle)
     assert trial.settings.sparsifier.options["cutoff"] == 2

@@ -1,4 +1,4 @@
-"""A tiny workplace for methods: random images, a small network."""
+"""A tiny context for methods: random images, a small network."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from sparcl.data import Augmentation, Samples, Task
 from sparcl.generators import Generators
 from sparcl.graph import build_model
-from sparcl.methods import METHODS, Batch, Workplace
+from sparcl.methods import METHODS, Batch, MethodContext
 from sparcl.network import build_network
 
 CLASSES, BATCH = 5, 6
@@ -21,8 +21,8 @@ class Bench:
         # No shift and no flip: what is replayed is what was stored, so a reference can know it.
         augmentation = Augmentation(0, False, (0.5, 0.5), (0.25, 0.25))
         network = build_network(graph, self.generators["initialisation"], threads=1, backend=backend)
-        workplace = Workplace(network, augmentation, self.generators, buffer_size, BATCH, tasks)
-        self.method = METHODS[name](workplace, hyperparameters)
+        context = MethodContext(network, augmentation, self.generators, buffer_size, BATCH, tasks)
+        self.method = METHODS[name](context, hyperparameters)
         random = np.random.default_rng(0)
         images = random.integers(0, 256, (200, 2, 6, 6), np.uint8)
         self.samples = Samples(images, np.arange(200), random.integers(0, CLASSES, 200))

@@ -3,13 +3,13 @@
 from sparcl.network.torch import TorchNetwork
 
 
-def twin(network):
+def torch_copy(network):
     return TorchNetwork(network.graph, network.parameters.copy())
 
 
 def gradient(network, terms, train=True):
     """Gradient of the sum of losses, each on its own forward: terms of (images, function of torch logits)."""
-    copy = twin(network)
+    copy = torch_copy(network)
     total = sum(loss(copy.forward(images, train=train)[1]) for images, loss in terms)
     total.backward()
     return copy.parameters.gradients.flat

@@ -43,7 +43,7 @@ def test_a_step_applies_the_projected_gradient(bench):
         values = method.network.parameters.values.flat
         before, batch = values.copy(), table.batch_of(task, number)
         g = gradient(method.network, [(batch.images, ce(batch.labels))]).astype(np.float64)
-        frozen = method.network.twin(method.network.parameters.copy())
+        frozen = method.network.with_parameters(method.network.parameters.copy())
         method.step(batch)
         (replayed,) = drawn
         g_ref = gradient(frozen, [(replayed.images, ce(replayed.labels))]).astype(np.float64)

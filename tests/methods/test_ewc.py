@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import gradient, twin
+from reference import gradient, torch_copy
 
 
 def fisher_by_autograd(bench, task, positions):
-    network = twin(bench.method.network)
+    network = torch_copy(bench.method.network)
     total = np.zeros(len(network.parameters.values.flat))
     for position in positions:
         image = bench.augmentation.test(task.train.images, task.train.positions[[position]])

@@ -13,7 +13,7 @@ def test_a_step_on_the_batch_and_one_on_the_distance(bench):
     table.learn(table.task(0))
     method.begin_task(task)
     network, batch = method.network, table.batch_of(task, 0)
-    frozen = network.twin(network.parameters.copy())
+    frozen = network.with_parameters(network.parameters.copy())
     drawn = []
     original = method.replay
     method.replay = lambda: drawn.append(original()) or drawn[-1]

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import gradient, twin
+from reference import gradient, torch_copy
 
 from sparcl.errors import SparclError
 from sparcl.methods.icarl import herd
@@ -29,13 +29,13 @@ def test_a_step_descends_on_sigmoid_outputs_of_the_old_network_and_labels(bench)
     table = bench("icarl", weight_decay=0.0)
     method, first, second = table.method, table.task(0), table.task(1)
     table.learn(first)
-    old = twin(method.network)
+    old = torch_copy(method.network)
     method.begin_task(second)
     drawn = []
     original = method.replay
     method.replay = lambda: drawn.append(original()) or drawn[-1]
     for number in range(3):
-        frozen = method.network.twin(method.network.parameters.copy())
+        frozen = method.network.with_parameters(method.network.parameters.copy())
         batch = table.batch_of(second, number)
         method.step(batch)
         images = np.concatenate([batch.images, drawn[-1].images])
@@ -55,7 +55,7 @@ def test_it_predicts_the_class_with_the_nearest_mean_of_exemplars(bench, backend
     method = table.method
     for index in range(2):
         table.learn(table.task(index))
-    buffer, network = method.buffer, twin(method.network)
+    buffer, network = method.buffer, torch_copy(method.network)
     assert np.bincount(buffer.labels[: len(buffer)]).tolist() == [5, 5, 5, 5]
 
     def normalised(images):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import gradient, twin
+from reference import gradient, torch_copy
 
 
 def seen_ce(labels, start, stop):
@@ -15,7 +15,7 @@ def test_a_step_descends_on_ce_over_seen_classes_and_distillation_of_past_ones(b
     table = bench("lwf", alpha=0.7, weight_decay=0.0, warm_up=0.1)
     method, first, second = table.method, table.task(0), table.task(1)
     table.learn(first)
-    old = twin(method.network)
+    old = torch_copy(method.network)
     method.begin_task(second)
     for number in range(3):
         values = method.network.parameters.values.flat
@@ -40,7 +40,7 @@ def test_the_warm_up_moves_the_classifier_and_nothing_else(bench, backend):
     parameters = method.network.parameters
     before, statistics = parameters.values.flat.copy(), parameters.statistics.flat.copy()
     batch = table.batch_of(second, 0, progress=0.05)
-    network = twin(method.network)
+    network = torch_copy(method.network)
     g = gradient(network, [(batch.images, seen_ce(batch.labels, 2, 4))], train=False)
     method.step(batch)
     np.testing.assert_array_equal(parameters.statistics.flat, statistics)

@@ -5,9 +5,9 @@ import numpy as np
 from sparcl.data import Augmentation, Samples, Task
 from sparcl.generators import Generators
 from sparcl.graph import build_model
-from sparcl.methods import METHODS, Batch, Workplace
+from sparcl.methods import METHODS, Batch, MethodContext
 from sparcl.network import build_network
-from sparcl.sparsity import SPARSIFIERS, Moment, Site
+from sparcl.sparsity import SPARSIFIERS, Moment, SparsifierContext
 
 CLASSES, SAMPLES, BATCH = 6, 48, 8
 
@@ -20,12 +20,12 @@ class Stage:
         graph = build_model("convnet", (2, 6, 6), CLASSES, 4)
         augmentation = Augmentation(1, True, (0.5, 0.5), (0.25, 0.25))
         self.network = build_network(graph, self.generators["initialisation"], threads=1)
-        self.method = METHODS[method](Workplace(self.network, augmentation, self.generators, 20, BATCH), {})
+        self.method = METHODS[method](MethodContext(self.network, augmentation, self.generators, 20, BATCH), {})
         self.epochs = epochs
         total_steps = 3 * epochs * (SAMPLES // BATCH)
-        site = Site(self.network, self.method, self.generators, sparsity, BATCH, epochs, total_steps)
+        context = SparsifierContext(self.network, self.method, self.generators, sparsity, BATCH, epochs, total_steps)
         self.sparsifier = SPARSIFIERS[sparsifier](
-            site, {"stage_epochs": 1, **options} if sparsifier == "sparcl" else options
+            context, {"stage_epochs": 1, **options} if sparsifier == "sparcl" else options
         )
         self.method.watcher = self.sparsifier
         self.augmentation = augmentation

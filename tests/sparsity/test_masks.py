@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sparcl.errors import SparclError
 from sparcl.graph import build_model
 from sparcl.sparsity.layers import Layer, default_layers, sparse_layers
-from sparcl.sparsity.masks import best, grow_randomly, random_mask, shrink
+from sparcl.sparsity.masks import grow_randomly, random_mask, shrink, top_k
 
 
 @given(st.integers(1, 300), st.data())
@@ -15,7 +15,7 @@ def test_best_against_brute_force(size, data):
     scores = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=size, max_size=size)))
     count = data.draw(st.integers(0, size))
     expected = sorted(sorted(range(size), key=lambda place: (-scores[place], place))[:count])
-    assert best(scores, count).tolist() == expected
+    assert top_k(scores, count).tolist() == expected
 
 
 @given(st.integers(1, 400), st.floats(0, 0.99), st.floats(0, 0.3), st.integers(0, 999))

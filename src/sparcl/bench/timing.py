@@ -15,7 +15,7 @@ Progress = Callable[[str, int, int], None]
 
 TURN_SECONDS = 0.05
 CALIBRATION_SECONDS = 0.3  # a turn of the calibration: what it drops by chance is not measured again
-MOST_STEPS_IN_A_TURN = 20
+MAX_STEPS_IN_A_TURN = 20
 CLOSE_RACE = 1.25
 
 
@@ -98,4 +98,4 @@ def timed(step: Step, count: int) -> list[float]:
 
 def _steps_in_a_turn(seconds: float, turn_seconds: float) -> int:
     """Short steps are measured more often."""
-    return min(MOST_STEPS_IN_A_TURN, max(1, math.ceil(turn_seconds / max(seconds, 1e-9))))
+    return min(MAX_STEPS_IN_A_TURN, max(1, math.ceil(turn_seconds / max(seconds, 1e-9))))

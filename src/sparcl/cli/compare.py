@@ -49,7 +49,7 @@ def compare(
 compare.__doc__ = HELP
 
 
-def print_rows(rows: list[comparison.Row]) -> None:
+def print_rows(rows: list[comparison.ComparisonRow]) -> None:
     """Only the columns that say something: raw accuracies repeat the others where there were no snapshots."""
     smoothed = any(row.settings.evaluation.snapshots for row in rows)
     silent = ("BWT", "FWT") if smoothed else ("BWT", "FWT", "Class-IL raw", "Task-IL raw", "Domain-IL raw")

@@ -21,7 +21,7 @@ from sparcl.learning.evaluation import Accuracies
 from sparcl.learning.position import Position
 from sparcl.learning.settings import Settings
 from sparcl.methods import METHODS
-from sparcl.metrics import Row
+from sparcl.metrics import AccuracyRow
 
 KIND_NAMES = {"class_il": "Class-IL", "task_il": "Task-IL", "domain_il": "Domain-IL"}
 
@@ -104,7 +104,7 @@ def progress_bar(quiet: bool = False) -> Iterator[DataProgress]:
         yield report
 
 
-def _mean(row: Row) -> str:
+def _mean(row: AccuracyRow) -> str:
     known = [accuracy for accuracy in row if accuracy is not None]
     return f"{sum(known) / len(known):.1f}%" if known else "-"
 

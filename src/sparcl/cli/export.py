@@ -12,7 +12,7 @@ from sparcl.deploy.onnx import write_onnx
 from sparcl.deploy.writer import SUFFIX, Precision, Preprocessing, write_model
 from sparcl.device.model import open_predictor
 from sparcl.errors import SparclError
-from sparcl.learning.learned import Learned, learned_by
+from sparcl.learning.learned import LearnedNetwork, learned_by
 from sparcl.learning.plugins import import_plugins
 from sparcl.learning.run_directory import RunDirectory
 
@@ -70,11 +70,11 @@ def export(
 export.__doc__ = HELP
 
 
-def _of_learner(directory: Path) -> Learned:
+def _of_learner(directory: Path) -> LearnedNetwork:
     predictor = open_predictor(directory)
     about, network = predictor.description, predictor.network
-    return Learned(network.graph, network.parameters, about.classes, about.mean, about.std)
+    return LearnedNetwork(network.graph, network.parameters, about.classes, about.mean, about.std)
 
 
-def _dense_bytes(learned: Learned) -> int:
+def _dense_bytes(learned: LearnedNetwork) -> int:
     return 4 * learned.graph.parameter_count()

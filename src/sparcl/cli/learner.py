@@ -15,7 +15,7 @@ from sparcl.cli.status import show_status
 from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
 from sparcl.device.judgement import Judgement
-from sparcl.device.learner import Learned, Learner
+from sparcl.device.learner import Learner, LearnResult
 from sparcl.errors import SparclError
 from sparcl.learning.loop import Stopped
 from sparcl.learning.settings import merge, with_changes
@@ -25,7 +25,7 @@ from sparcl.wording import counted, quoted
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="LEARNER", help="The learner's directory.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 
-MOST_SKIPPED = 10  # lines
+MAX_SKIPPED = 10  # lines
 
 NEW_HELP = """Make an empty learner: a directory that learns classes from folders of pictures.
 
@@ -219,12 +219,12 @@ def _stopped(learner: Learner, directory: Path) -> str:
     return f"Stopped before learning began: {directory} is as it was before."
 
 
-def _show(learned: Learned) -> None:
+def _show(learned: LearnResult) -> None:
     entry, console = learned.entry, Console(highlight=False, markup=False, soft_wrap=True)
-    for line in learned.skipped[:MOST_SKIPPED]:
+    for line in learned.skipped[:MAX_SKIPPED]:
         console.print(f"skipped: {line}")
-    if len(learned.skipped) > MOST_SKIPPED:
-        console.print(f"skipped: {len(learned.skipped) - MOST_SKIPPED:,} more (--json lists all)")
+    if len(learned.skipped) > MAX_SKIPPED:
+        console.print(f"skipped: {len(learned.skipped) - MAX_SKIPPED:,} more (--json lists all)")
     pictures = ", ".join(f"{name} ({counted(count, 'picture')})" for name, count in entry["pictures"].items())
     console.print(f"Learned {pictures} in {entry['seconds']:.0f} s, {counted(entry['epochs'], 'epoch')}.")
     after = Judgement.from_json(entry["after"])

@@ -55,7 +55,7 @@ def describe(method: type[Method]) -> dict[str, str | bool]:
         "class_il": "class-il" in method.scenarios,
         "task_il": "task-il" in method.scenarios,
         "domain_il": "domain-il" in method.scenarios,
-        "sparse": not method.stays_dense_because,
+        "sparse": not method.sparsifier_conflict,
         "reference": method.reference,
     }
 

@@ -30,7 +30,7 @@ from sparcl.errors import SparclError
 from sparcl.experiments import origin
 from sparcl.experiments.estimate import Estimates
 from sparcl.experiments.outcome import Value, grid, missing_seeds, warnings
-from sparcl.experiments.prepared import EVERYTHING, Prepared, Wish, prepare
+from sparcl.experiments.prepared import EVERYTHING, ExperimentRequest, Prepared, prepare
 from sparcl.experiments.speed import prediction_times, training_speeds
 from sparcl.experiments.trial import adopt
 from sparcl.learning.plugins import import_plugins
@@ -95,10 +95,10 @@ def paper(
         raise SparclError("--into takes one table: give its name instead of all.")
     check_section(into, section or "")
     root, silent = out / "cells", quiet or as_json
-    wish = Wish(protocol, seeds, dataset or [], only or [], change or [])
+    request = ExperimentRequest(protocol, seeds, dataset or [], only or [], change or [])
     with progress_bar(silent) as progress:
         estimates = Estimates(root, threads, progress)
-        prepared = prepare(name, wish, estimates)
+        prepared = prepare(name, request, estimates)
     trials = [trial for one in prepared for trial in one.trials()]
     for trial, path in adopt(trials, root, take or []):
         if not silent:
@@ -124,7 +124,7 @@ def paper(
         notes = output.Notes()
         for line in origin.stand_ins(one.groups):
             notes(line)
-        measured = _speeds(one, wish, plugin or [], threads, silent, notes)
+        measured = _speeds(one, request, plugin or [], threads, silent, notes)
         for line in (*missing_seeds(one.cells, root), *warnings(one.cells, root)):
             notes(line)
         table = grid(one.experiment, one.groups, one.cells, root, measured)
@@ -148,7 +148,7 @@ def _command() -> str:
 
 
 def _speeds(
-    one: Prepared, wish: Wish, plugins: Sequence[Path], threads: int, silent: bool, notes: output.Notes
+    one: Prepared, request: ExperimentRequest, plugins: Sequence[Path], threads: int, silent: bool, notes: output.Notes
 ) -> dict[tuple[str, str], Value]:
     kind = one.experiment.kind
     if kind not in ("speed", "inference"):
@@ -157,4 +157,4 @@ def _speeds(
     with progress_bar(silent) as progress:
         if kind == "speed":
             return training_speeds(one.experiment, one.groups, one.cells, plugins, threads, notes, progress)
-        return prediction_times(one.experiment, one.groups, wish.protocol, wish.changes, threads, notes, progress)
+        return prediction_times(one.experiment, one.groups, request.protocol, request.changes, threads, notes, progress)

@@ -93,7 +93,7 @@ def sweep(
         prepare_data(trials, root, quiet or as_json)
     record_order(root, [trial.directory(root).path for trial in trials])
     pool = open_pool(on, jobs, threads, address, memory, plugin or [])
-    standings = run_all(trials, root, pool, quiet or as_json)
+    statuses = run_all(trials, root, pool, quiet or as_json)
     finished = [trial.directory(root) for trial in trials if is_finished(trial.directory(root))]
     if finished:
         rows = comparison.compare([directory.path for directory in finished], lambda text: print(text, file=sys.stderr))
@@ -102,7 +102,7 @@ def sweep(
         else:
             print_rows(rows)
             print(f"The runs are in {root}")
-    exit_after(failures(standings))
+    exit_after(failures(statuses))
 
 
 sweep.__doc__ = HELP

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sparcl.cli.display import KIND_NAMES
-from sparcl.experiments.conduct import Place, Standing
+from sparcl.experiments.run_trials import Place, TrialStatus
 from sparcl.experiments.trial import Progress
 
-MOST_ROWS = 24
+MAX_ROWS = 24
 # Who is shown first if not all can be.
 ORDER: tuple[Place, ...] = ("running", "failed", "finished", "waiting", "cached")
 
@@ -39,52 +39,52 @@ class TrialsDisplay:
     def _is_live(self) -> bool:
         return self._console.is_terminal and not self._quiet
 
-    def show(self, standings: Sequence[Standing], seconds_left: float | None) -> None:
+    def show(self, statuses: Sequence[TrialStatus], seconds_left: float | None) -> None:
         if self._is_live():
-            self._live.update(Group(_table(standings), Text(_summary(standings, seconds_left))), refresh=True)
+            self._live.update(Group(_table(statuses), Text(_summary(statuses, seconds_left))), refresh=True)
         if self._quiet:
             return
-        for standing in standings:
-            line = _news(standing)
+        for status in statuses:
+            line = _news(status)
             if line and line not in self._told:
                 self._told.add(line)
                 left = f"; {duration(seconds_left)} left" if seconds_left else ""
-                done = sum(one.place in ("finished", "cached") for one in standings)
-                self._console.print(f"[{done}/{len(standings)}] {line}{left}", soft_wrap=True)
+                done = sum(one.place in ("finished", "cached") for one in statuses)
+                self._console.print(f"[{done}/{len(statuses)}] {line}{left}", soft_wrap=True)
 
 
-def _news(standing: Standing) -> str:
-    if standing.place == "finished":
-        return f"{standing.trial.label}: finished{_accuracy(standing.progress)}"
-    if standing.place == "failed":
-        return f"{standing.trial.label}: FAILED: {standing.message}"
-    if standing.losses:
-        return f"{standing.trial.label}: {standing.message}; it continues from its checkpoint ({standing.losses})"
+def _news(status: TrialStatus) -> str:
+    if status.place == "finished":
+        return f"{status.trial.label}: finished{_accuracy(status.progress)}"
+    if status.place == "failed":
+        return f"{status.trial.label}: FAILED: {status.message}"
+    if status.losses:
+        return f"{status.trial.label}: {status.message}; it continues from its checkpoint ({status.losses})"
     return ""
 
 
-def _table(standings: Sequence[Standing]) -> Table:
+def _table(statuses: Sequence[TrialStatus]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("trial", "", "", "where", "so far", "left"):
         table.add_column(heading, no_wrap=True)
-    ordered = sorted(standings, key=lambda standing: ORDER.index(standing.place))
-    shown = ordered[:MOST_ROWS] if len(ordered) > MOST_ROWS else standings
-    for standing in shown:
-        told = standing.progress
-        running = standing.place == "running"
+    ordered = sorted(statuses, key=lambda status: ORDER.index(status.place))
+    shown = ordered[:MAX_ROWS] if len(ordered) > MAX_ROWS else statuses
+    for status in shown:
+        told = status.progress
+        running = status.place == "running"
         table.add_row(
-            standing.trial.label,
-            ProgressBar(total=1.0, completed=standing.share, width=20),
-            f"{standing.share:.0%}",
-            told.place if running else standing.message or standing.place,
+            status.trial.label,
+            ProgressBar(total=1.0, completed=status.share, width=20),
+            f"{status.share:.0%}",
+            told.place if running else status.message or status.place,
             _accuracy(told).removeprefix(", "),
-            _left(standing) if running else "",
+            _left(status) if running else "",
         )
     return table
 
 
-def _left(standing: Standing) -> str:
-    told = standing.progress
+def _left(status: TrialStatus) -> str:
+    told = status.progress
     done = told.done - told.resumed_at
     return duration((told.total - told.done) * told.seconds / done) if done > 0 else ""
 
@@ -94,11 +94,11 @@ def _accuracy(told: Progress) -> str:
     return "".join(f", {name} {value:.1f}%" for name, value in known.items())
 
 
-def _summary(standings: Sequence[Standing], seconds_left: float | None) -> str:
-    counts = Counter(standing.place for standing in standings)
+def _summary(statuses: Sequence[TrialStatus], seconds_left: float | None) -> str:
+    counts = Counter(status.place for status in statuses)
     words = [f"{counts[place]} {place}" for place in ORDER if counts[place]]
     left = "the time left is not known yet" if seconds_left is None else f"about {duration(seconds_left)} left"
-    return f"{len(standings)} trials: {', '.join(words)}; {left}. Ctrl-C keeps the work."
+    return f"{len(statuses)} trials: {', '.join(words)}; {left}. Ctrl-C keeps the work."
 
 
 def duration(seconds: float) -> str:

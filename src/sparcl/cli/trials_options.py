@@ -16,9 +16,9 @@ from sparcl.cli.display import print_table, progress_bar
 from sparcl.cli.trials_display import TrialsDisplay, duration
 from sparcl.data import load_stream
 from sparcl.errors import SparclError
-from sparcl.experiments.conduct import Pool, Standing, conduct
 from sparcl.experiments.estimate import Estimates, wall_seconds
 from sparcl.experiments.local import LocalPool
+from sparcl.experiments.run_trials import Pool, TrialStatus, run_trials
 from sparcl.experiments.trial import Trial, has_begun, is_finished
 
 Where = Literal["local", "ray"]
@@ -46,11 +46,11 @@ def open_pool(
     return LocalPool(jobs, threads, plugins)
 
 
-def run_all(trials: Sequence[Trial], root: Path, pool: Pool, quiet: bool) -> list[Standing]:
+def run_all(trials: Sequence[Trial], root: Path, pool: Pool, quiet: bool) -> list[TrialStatus]:
     """Run what is not finished. Ctrl-C and SIGTERM save everything and say how to continue."""
     with TrialsDisplay(quiet) as display, terminated_as_interrupted():
         try:
-            return conduct(trials, root, pool, display)
+            return run_trials(trials, root, pool, display)
         except KeyboardInterrupt:
             pass
     say_how_to_continue()
@@ -110,8 +110,8 @@ def print_plan(trials: Sequence[Trial], root: Path, estimates: Estimates, jobs: 
     )
 
 
-def failures(standings: Sequence[Standing]) -> list[str]:
-    return [f"{one.trial.label}: {one.message}" for one in standings if one.place == "failed"]
+def failures(statuses: Sequence[TrialStatus]) -> list[str]:
+    return [f"{one.trial.label}: {one.message}" for one in statuses if one.place == "failed"]
 
 
 def exit_after(failed: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ BLOCK_PIXELS = 16 << 20
 """At most this many pictures, and this many pixels, are decoded before the first is handed on."""
 JOB_IMAGES = 32
 """How many pictures a thread takes at a time; handing over small ones singly costs more than decoding them."""
-MOST_THREADS = 4
+MAX_THREADS = 4
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 AVIF_BRANDS = (b"avif", b"avis")
 """Kinds of picture that phones take and nothing here decodes; a file of either names its brand at its start."""
@@ -80,7 +80,7 @@ def decoded(files: Sequence[tuple[Tree, str]], prepare: Prepare) -> Iterator[NDA
     def decode(job: Sequence[tuple[Tree, str]]) -> list[NDArray[np.uint8] | SparclError]:
         return [_picture_or_reason(tree, name, prepare) for tree, name in job]
 
-    threads = min(MOST_THREADS, _engine.usable_cores())
+    threads = min(MAX_THREADS, _engine.usable_cores())
     with ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(files), prepare.together):
             block = files[start : start + prepare.together]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from sparcl.device.forgetting import worse
-from sparcl.device.held_out import LEAST_PICTURES
+from sparcl.device.held_out import MIN_PICTURES
 from sparcl.device.judgement import Judgement
 from sparcl.wording import counted, quoted
 
@@ -60,7 +60,7 @@ def _hardly_learned(entry: dict[str, Any]) -> list[str]:
         missing = []
         if not entry["kept"][name]:
             missing.append("none is kept for rehearsal, so the next learning session will forget it")
-        if count < LEAST_PICTURES and name not in entry["after"]["held_out"]:
+        if count < MIN_PICTURES and name not in entry["after"]["held_out"]:
             missing.append("none is held out, so how well it is known cannot be said")
         if missing:
             found.append(f"Of {counted(count, 'picture')} of {name} {' and '.join(missing)}. Give 20 or more.")

@@ -10,8 +10,8 @@ from itertools import combinations, islice
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST_PICTURES = 4  # of a class, to hold at least one out
-LEAST_TO_LEARN = 2  # of all together: a batch of one has no statistics
+MIN_PICTURES = 4  # of a class, to hold at least one out
+MIN_TO_LEARN = 2  # of all together: a batch of one has no statistics
 
 
 def digests(images: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -25,7 +25,7 @@ def choose(found: NDArray[np.uint64], share: float, most: int, known: NDArray[np
         return held
     fresh = np.flatnonzero(~held)
     below = fresh[found[fresh] < np.uint64(share * 2.0**64)]
-    if not len(below) and not held.any() and len(found) >= LEAST_PICTURES:
+    if not len(below) and not held.any() and len(found) >= MIN_PICTURES:
         below = fresh[[found[fresh].argmin()]]
     chosen = np.unique(found[below])  # copies of a picture stay together
     room = min(max(0, most - len(known)), max(0, len(np.unique(found[fresh])) - 1))  # one is left to learn from
@@ -45,7 +45,7 @@ def select(
     for label in np.unique(labels):
         of_class = np.flatnonzero(labels == label)
         held[of_class] |= choose(found[of_class], share, most, known[known_labels == label])
-    if (~held).sum() < LEAST_TO_LEARN:
+    if (~held).sum() < MIN_TO_LEARN:
         return np.isin(found, known)  # learning comes first
     return held
 

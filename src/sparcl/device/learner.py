@@ -27,7 +27,7 @@ from sparcl.device.model import open_predictor
 from sparcl.device.pending import PendingDirectory
 from sparcl.device.prediction import Prediction
 from sparcl.device.preparation import prepare
-from sparcl.device.session import Listener, Session, learn_pending
+from sparcl.device.session import Session, SessionListener, learn_pending
 from sparcl.device.settings import LearnerSettings
 from sparcl.device.states import States
 from sparcl.device.status import describe
@@ -53,7 +53,7 @@ class Silent:
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnResult:
     """What a learning session did: its entry in the history, the pictures that could not be read, and what went badly
     (`cautions.py`)."""
 
@@ -112,9 +112,9 @@ class Learner:
         *,
         minutes: float | None = None,
         epochs: int | None = None,
-        listener: Listener | None = None,
+        listener: SessionListener | None = None,
         progress: Progress | None = None,
-    ) -> Learned:
+    ) -> LearnResult:
         """Learn new classes, or more pictures of known ones, from folders or from pictures in memory.
 
         Raises Stopped if `request_stop` was called: then `resume` continues, if learning itself had begun.
@@ -144,7 +144,7 @@ class Learner:
                 raise
             return self._learn_pending(directory, listener, clock)
 
-    def resume(self, listener: Listener | None = None) -> Learned:
+    def resume(self, listener: SessionListener | None = None) -> LearnResult:
         """Continue a learning session that was interrupted."""
         with LearnerDirectory.locked(self.directory, self.settings) as directory:
             if not directory.pending.exists():
@@ -183,14 +183,14 @@ class Learner:
             then = f"after learning session {numbers[0] - 1}" if numbers[0] > 1 else "before it had learned anything"
             return f"Undone learning session {numbers[0]}: {self.directory} is as it was {then}."
 
-    def _learn_pending(self, directory: LearnerDirectory, listener: Listener, clock: TimePlan) -> Learned:
+    def _learn_pending(self, directory: LearnerDirectory, listener: SessionListener, clock: TimePlan) -> LearnResult:
         def begun(session: Session) -> None:
             self._session = session
             if self._stop_requested:
                 session.request_stop()
 
         try:
-            skipped = directory.pending.order().skipped
+            skipped = directory.pending.request().skipped
             entry = learn_pending(self.settings, directory, listener, clock, begun)
         except Stopped:
             assert self._session is not None
@@ -211,7 +211,7 @@ class Learner:
         if isinstance(listener, Silent):
             for caution in found:
                 listener.noted(caution)
-        return Learned(entry, skipped, found)
+        return LearnResult(entry, skipped, found)
 
     def _poll(self) -> None:
         if self._stop_requested:

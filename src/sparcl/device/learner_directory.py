@@ -59,7 +59,7 @@ class LearnerDirectory:
 
     def _finish_clearing(self) -> None:
         """A power cut between the new state and the removal of what led to it leaves a session that is finished."""
-        if self.pending.exists() and self.pending.order().base < self.states.newest():
+        if self.pending.exists() and self.pending.request().base < self.states.newest():
             self.pending.clear()
 
     def check_name(self) -> None:

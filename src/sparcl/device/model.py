@@ -18,14 +18,14 @@ from sparcl.device.states import DIRECTORY as STATES
 from sparcl.device.states import States
 from sparcl.errors import SparclError
 from sparcl.files import Directory
-from sparcl.graph import MODELS, MOST_WIDTH, Graph, build_model
+from sparcl.graph import MAX_WIDTH, MODELS, Graph, build_model
 from sparcl.network.native import NativeNetwork
 from sparcl.network.restoring import load_network
 from sparcl.tensor_files import State
 from sparcl.wording import quoted
 
 FORMAT = 1
-MOST_CLASSES = 10_000
+MAX_CLASSES = 10_000
 ATTEMPTS = 20  # to read a state beside somebody who learns and undoes
 LARGEST_SCALE = 1e7  # of pixels between 0 and 1, whose deviation is 1e-6 at least
 
@@ -62,9 +62,9 @@ class Description:
             raise ValueError("two classes have the same name")
         return Description(
             model=content["model"],
-            width=_whole(content["width"], 1, MOST_WIDTH),
+            width=_whole(content["width"], 1, MAX_WIDTH),
             size=_whole(content["size"], 8, 1024),
-            outputs=_whole(content["outputs"], max(1, len(classes)), MOST_CLASSES),
+            outputs=_whole(content["outputs"], max(1, len(classes)), MAX_CLASSES),
             classes=tuple(classes),
             mean=_channels(content["mean"], -LARGEST_SCALE),
             std=_channels(content["std"], 1 / LARGEST_SCALE),

@@ -33,7 +33,7 @@ IMAGES, TASK, CHECKPOINTS = "images.bin", "task.safetensors", "checkpoints"
 
 
 @dataclass(frozen=True)
-class Order:
+class LearnRequest:
     """What was asked for."""
 
     base: int  # the state it begins from
@@ -51,7 +51,7 @@ class Order:
 class Pending:
     """A session whose pictures are all here."""
 
-    order: Order
+    request: LearnRequest
     images: NDArray[np.uint8]  # mapped from the disk
     labels: NDArray[np.int64]
     held_out: NDArray[np.bool_]
@@ -101,37 +101,37 @@ class PendingDirectory:
             raise self._home.write_error(DIRECTORY, error) from error
         return found
 
-    def write(self, order: Order, labels: NDArray[np.int64], held_out: NDArray[np.bool_]) -> None:
+    def write(self, request: LearnRequest, labels: NDArray[np.int64], held_out: NDArray[np.bool_]) -> None:
         with self._opened() as directory:
-            checkpoints.write(directory, TASK, {"labels": labels, "held_out": held_out}, asdict(order))
+            checkpoints.write(directory, TASK, {"labels": labels, "held_out": held_out}, asdict(request))
 
-    def order(self) -> Order:
+    def request(self) -> LearnRequest:
         """What was asked for; raises SparclError if it cannot be read."""
         return self._read_task()[0]
 
     def read(self) -> Pending:
-        order, tensors = self._read_task()
+        request, tensors = self._read_task()
         try:
-            images = self._map_images(order)
-            if zlib.crc32(images.data) != order.checksum:
+            images = self._map_images(request)
+            if zlib.crc32(images.data) != request.checksum:
                 raise ValueError(f"{IMAGES} has changed")
-            return Pending(order, images, *_checked(order, tensors))
+            return Pending(request, images, *_checked(request, tensors))
         except UNREADABLE as error:
             raise self._damaged(error) from error
 
-    def _map_images(self, order: Order) -> NDArray[np.uint8]:
+    def _map_images(self, request: LearnRequest) -> NDArray[np.uint8]:
         with self._opened() as directory, directory.open_file(IMAGES) as file:
-            shape = (order.count, 3, order.size, order.size)
+            shape = (request.count, 3, request.size, request.size)
             if os.fstat(file.fileno()).st_size != math.prod(shape):
                 raise ValueError(f"{IMAGES} has the wrong size")
             return np.memmap(file, np.uint8, mode="r", shape=shape).view(np.ndarray)
 
-    def _read_task(self) -> tuple[Order, Tensors]:
+    def _read_task(self) -> tuple[LearnRequest, Tensors]:
         try:
             with self._opened() as directory, directory.open_file(TASK) as file:
                 tensors, state = tensor_files.read(file)
-            fields = {name: state[name] for name in Order.__dataclass_fields__}
-            return check(Order, fields), tensors
+            fields = {name: state[name] for name in LearnRequest.__dataclass_fields__}
+            return check(LearnRequest, fields), tensors
         except UNREADABLE as error:
             raise self._damaged(error) from error
 
@@ -175,12 +175,12 @@ class PendingDirectory:
         )
 
 
-def _checked(order: Order, tensors: Tensors) -> tuple[NDArray[Any], NDArray[Any]]:
+def _checked(request: LearnRequest, tensors: Tensors) -> tuple[NDArray[Any], NDArray[Any]]:
     labels, held_out = tensors["labels"], tensors["held_out"]
-    if labels.dtype != np.int64 or held_out.dtype != bool or not labels.shape == held_out.shape == (order.count,):
+    if labels.dtype != np.int64 or held_out.dtype != bool or not labels.shape == held_out.shape == (request.count,):
         raise ValueError("the labels do not fit the pictures")
-    if not ((labels >= 0) & (labels < len(order.classes))).all() or held_out.all():
+    if not ((labels >= 0) & (labels < len(request.classes))).all() or held_out.all():
         raise ValueError("there are labels without a class, or no pictures to learn from")
-    if not 0 <= order.new <= len(order.classes) or order.base < 0:
+    if not 0 <= request.new <= len(request.classes) or request.base < 0:
         raise ValueError("the classes contradict each other")
     return labels, held_out

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from sparcl.data.source import Progress
 from sparcl.device import held_out
-from sparcl.device.base import Base
+from sparcl.device.base_state import BaseState
 from sparcl.device.gather import Gathered, Pictures
 from sparcl.device.learner_directory import LearnerDirectory
-from sparcl.device.model import MOST_CLASSES
-from sparcl.device.pending import Order
+from sparcl.device.model import MAX_CLASSES
+from sparcl.device.pending import LearnRequest
 from sparcl.device.settings import LearnerSettings, PictureSettings
 from sparcl.errors import SparclError
 from sparcl.wording import counted
@@ -33,13 +33,13 @@ def prepare(
     note: Note,
 ) -> None:
     """`poll` may raise to break it off."""
-    base = Base(directory.states, directory.states.newest())
+    base = BaseState(directory.states, directory.states.newest())
     new = [_checked_name(name) for name in classes if name not in base.classes]
     names = (*base.classes, *new)
     if not classes:
         raise SparclError("There is nothing to learn: give at least one class.")
-    if len(names) > MOST_CLASSES:
-        raise SparclError(f"{directory.home.path} would have {len(names):,} classes; {MOST_CLASSES:,} are the most.")
+    if len(names) > MAX_CLASSES:
+        raise SparclError(f"{directory.home.path} would have {len(names):,} classes; {MAX_CLASSES:,} are the most.")
     size = settings.pictures.size
     gathered = Gathered({names.index(name): pictures for name, pictures in classes.items()}, size, poll)
     checksum = directory.pending.write_images(gathered.blocks(progress))
@@ -55,12 +55,12 @@ def prepare(
     _note_contradictions(base, names, digests, labels, note)
     held = _hold_out(base, names, digests, labels, settings.pictures)
     skipped = tuple(gathered.skipped)
-    order = Order(base.number, names, len(new), size, len(labels), checksum, skipped, minutes, epochs)
-    directory.pending.write(order, labels, held)
+    request = LearnRequest(base.number, names, len(new), size, len(labels), checksum, skipped, minutes, epochs)
+    directory.pending.write(request, labels, held)
 
 
 def _note_contradictions(
-    base: Base, names: tuple[str, ...], digests: NDArray[np.uint64], labels: NDArray[np.int64], note: Note
+    base: BaseState, names: tuple[str, ...], digests: NDArray[np.uint64], labels: NDArray[np.int64], note: Note
 ) -> None:
     """Pictures given under two names, or under another one than they are known by."""
     for one, other, count in held_out.in_two_classes(digests, labels):
@@ -75,7 +75,7 @@ def _note_contradictions(
 
 
 def _hold_out(
-    base: Base,
+    base: BaseState,
     names: tuple[str, ...],
     digests: NDArray[np.uint64],
     labels: NDArray[np.int64],
@@ -90,10 +90,10 @@ def _hold_out(
             raise SparclError(
                 f"All pictures of {names[label]!r} are held out to judge by, and never trained on: give others."
             )
-    if (~held).sum() < held_out.LEAST_TO_LEARN:
+    if (~held).sum() < held_out.MIN_TO_LEARN:
         raise SparclError(
             f"{counted(int((~held).sum()), 'picture')} cannot be learned from: give at least "
-            f"{held_out.LEAST_TO_LEARN}, better 20 or more of each class."
+            f"{held_out.MIN_TO_LEARN}, better 20 or more of each class."
         )
     return held
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sparcl.data import Task
 from sparcl.device.assignment import augmentation_of, check_that_it_fits, description_of, task_of, training_of
-from sparcl.device.base import Base
+from sparcl.device.base_state import BaseState
 from sparcl.device.growth import grow, shrink_buffer
 from sparcl.device.held_out import digests
 from sparcl.device.judgement import Judgement, judge
@@ -39,7 +39,7 @@ HISTORY_KEPT = 1000
 IMPOSSIBLE = (*UNREADABLE, IndexError, OverflowError, AttributeError)
 
 
-class Listener(Protocol):
+class SessionListener(Protocol):
     """Who watches a learning session."""
 
     def noted(self, text: str) -> None: ...
@@ -51,20 +51,20 @@ class Session(Loop):
     def __init__(
         self,
         settings: LearnerSettings,
-        base: Base,
+        base: BaseState,
         pending: Pending,
         directory: PendingDirectory,
         learner: Path,
-        listener: Listener,
+        listener: SessionListener,
         clock: TimePlan,
     ) -> None:
         self.base, self.pending = base, pending
         self.directory, self.listener = directory, listener
-        check_that_it_fits(settings, base, pending.order, learner)
+        check_that_it_fits(settings, base, pending.request, learner)
         self.task = task_of(base, pending)
-        self.description = description_of(settings, base, pending.order, self.task)
+        self.description = description_of(settings, base, pending.request, self.task)
         super().__init__(
-            training_of(settings, pending.order, self.description.outputs),
+            training_of(settings, pending.request, self.description.outputs),
             self.description.graph(),
             augmentation_of(settings, self.description),
             [self.task],
@@ -85,7 +85,7 @@ class Session(Loop):
                 f"What is stored in {learner} does not fit together ({reason}). "
                 f"`sparcl undo {quoted(learner)}` drops the newest of it."
             ) from error
-        minutes = pending.order.minutes
+        minutes = pending.request.minutes
         self.time = TimePlan(60 * minutes if minutes else np.inf, used + clock.used)
         self._last_checkpoint = time.monotonic()
 
@@ -97,7 +97,7 @@ class Session(Loop):
         self.listener.started(self.steps_of(self.task), self.steps_done(self.task))
         self.learn(self.task)
         held, labels = self._held_out(before=False)
-        after = judge(self.method, held, labels, self.pending.order.classes, self._buffer(), self.poll)
+        after = judge(self.method, held, labels, self.pending.request.classes, self._buffer(), self.poll)
         return self._next_state(held, labels, after)
 
     # The loop
@@ -117,7 +117,7 @@ class Session(Loop):
 
     def _keep_to_the_time(self, task: Task) -> None:
         position = self.position
-        if not self.pending.order.minutes or not position.step or position.epoch >= self.epochs:
+        if not self.pending.request.minutes or not position.step or position.epoch >= self.epochs:
             return
         fit = self.time.steps_left(self._reserved_steps())
         at_the_end = position.step == self.batches(len(self.order))
@@ -182,7 +182,7 @@ class Session(Loop):
         self.before = Judgement.from_json(state["before"]) if state["before"] is not None else None
         return float(state["used"])
 
-    def _begin_from(self, base: Base) -> None:
+    def _begin_from(self, base: BaseState) -> None:
         assert base.description is not None
         generators = Generators(self.settings.seed)
         generators.restore(base.state["generators"])
@@ -203,18 +203,19 @@ class Session(Loop):
     def _next_state(
         self, held: NDArray[np.uint8], labels: NDArray[np.int64], after: Judgement
     ) -> tuple[Tensors, State]:
-        order, task = self.pending.order, self.task
+        request, task = self.pending.request, self.task
         buffer = self._buffer()
         kept = buffer.labels[: len(buffer)]
         entry = {
             "number": self.base.number + 1,
             "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "pictures": {
-                order.classes[label]: int((task.train.labels == label).sum()) for label in np.unique(task.train.labels)
+                request.classes[label]: int((task.train.labels == label).sum())
+                for label in np.unique(task.train.labels)
             },
-            "kept": {order.classes[label]: int((kept == label).sum()) for label in np.unique(task.train.labels)},
-            "new": list(order.classes[len(order.classes) - order.new :]),
-            "skipped": len(order.skipped),
+            "kept": {request.classes[label]: int((kept == label).sum()) for label in np.unique(task.train.labels)},
+            "new": list(request.classes[len(request.classes) - request.new :]),
+            "skipped": len(request.skipped),
             "epochs": self.epochs,
             "steps": self.position.total_steps - self.base.position.total_steps,
             "seconds": round(self.time.used, 1),
@@ -241,7 +242,7 @@ class Session(Loop):
             fresh = ~np.isin(digests(images), digests(self.base.held_out[0]))
             every = np.concatenate([self.base.held_out[0], images[fresh]])
             every_label = np.concatenate([self.base.held_out[1], labels[fresh]])
-        known = every_label < (len(self.base.classes) if before else len(self.pending.order.classes))
+        known = every_label < (len(self.base.classes) if before else len(self.pending.request.classes))
         return np.ascontiguousarray(every[known]), every_label[known]
 
     def _buffer(self) -> ReservoirBuffer:
@@ -253,22 +254,22 @@ class Session(Loop):
 def learn_pending(
     settings: LearnerSettings,
     directory: LearnerDirectory,
-    listener: Listener,
+    listener: SessionListener,
     clock: TimePlan,
     on_session: Callable[[Session], None],
 ) -> dict[str, Any]:
     """Learn what is pending and commit it; returns the entry of the history. `clock` runs since the command began."""
     learner, pending = directory.home.path, directory.pending.read()
-    if pending.order.base != directory.states.newest():
+    if pending.request.base != directory.states.newest():
         raise SparclError(
             f"The state from which the interrupted learning session in {learner} began is gone. "
             f"Drop it with `sparcl undo {quoted(learner)}`."
         )
-    base = Base(directory.states, pending.order.base)
+    base = BaseState(directory.states, pending.request.base)
     session = Session(settings, base, pending, directory.pending, learner, listener, clock)
     on_session(session)
     tensors, state = session.run()
-    directory.states.commit(pending.order.base + 1, tensors, state, settings.undo_steps + 1)
+    directory.states.commit(pending.request.base + 1, tensors, state, settings.undo_steps + 1)
     with contextlib.suppress(SparclError):  # it is learned: what cannot be removed now is removed by the next one
         directory.pending.clear()
     entry: dict[str, Any] = state["history"][-1]

@@ -16,7 +16,7 @@ from sparcl.methods import METHODS, Rehearsal
 from sparcl.seals import sealed
 
 FILE = "settings.json"
-MOST_SAMPLES = 10_000_000  # of a buffer, as in the settings of a run
+MAX_SAMPLES = 10_000_000  # of a buffer, as in the settings of a run
 SPARSIFIERS = ("none", "sparcl")  # the others plan with the length of the whole stream, which nobody knows here
 
 Mean = Annotated[float, Bounds(gt=-LARGEST_SCALE, lt=LARGEST_SCALE)]
@@ -59,7 +59,7 @@ class LearnerSettings(Checked):
         """Samples that the buffer may hold when the network has this many outputs."""
         if self.buffer_mb is None:
             return self.training.buffer_size
-        return max(2, min(int(self.buffer_mb * 1e6) // self.sample_bytes(outputs), MOST_SAMPLES))
+        return max(2, min(int(self.buffer_mb * 1e6) // self.sample_bytes(outputs), MAX_SAMPLES))
 
 
 DEFAULTS: Values = {

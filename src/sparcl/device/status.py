@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparcl.device.base import Base
+from sparcl.device.base_state import BaseState
 from sparcl.device.cautions import forgotten
 from sparcl.device.held_out import digests
 from sparcl.device.learner_directory import LearnerDirectory
@@ -26,13 +26,13 @@ def describe(learner: "Learner") -> dict[str, Any]:
         directory = LearnerDirectory.open(learner.directory)
         number = directory.states.newest()
         with contextlib.suppress(FileNotFoundError):
-            found = _describe(learner, directory, Base(directory.states, number))
+            found = _describe(learner, directory, BaseState(directory.states, number))
             if directory.states.newest() == number:
                 return found
     raise changing(learner.directory)
 
 
-def _describe(learner: "Learner", directory: LearnerDirectory, base: Base) -> dict[str, Any]:
+def _describe(learner: "Learner", directory: LearnerDirectory, base: BaseState) -> dict[str, Any]:
     states, settings = directory.states, learner.settings
     rehearsed, labels = base.rehearsed
     _, held_labels = base.held_out
@@ -67,12 +67,12 @@ def _describe(learner: "Learner", directory: LearnerDirectory, base: Base) -> di
     }
 
 
-def _unfinished(directory: LearnerDirectory, base: Base) -> tuple[bool, bool]:
+def _unfinished(directory: LearnerDirectory, base: BaseState) -> tuple[bool, bool]:
     """Whether a learning session has begun and is not finished, and whether it could be resumed."""
     pending = directory.pending
     try:
         if pending.exists():
-            return (pending.order().base == base.number,) * 2
+            return (pending.request().base == base.number,) * 2
     except SparclError:
         if pending.exists():  # otherwise it ended while it was looked at, and was never damaged
             raise
@@ -89,7 +89,7 @@ def _size(directory: Path) -> int:
     return total
 
 
-def _network(learner: "Learner", base: Base) -> dict[str, Any]:
+def _network(learner: "Learner", base: BaseState) -> dict[str, Any]:
     """What is there, or before the first learning session what will be."""
     training = learner.settings.training
     graph = base.description.graph() if base.description else learner.planned_network()

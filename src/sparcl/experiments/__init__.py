@@ -1,6 +1,6 @@
 """Sets of runs: the paper's tables and figures, and sweeps.
 
-    file (TOML) ──► trials ──► conduct ──► run directories ──► tables, figures
+    file (TOML) ──► trials ──► run_trials ──► run directories ──► tables, figures
                                  ├─ local: processes of this machine
                                  └─ on_ray: tasks of a Ray cluster
 

@@ -26,7 +26,7 @@ SMOKE = "smoke"  # a protocol of the digits, which stand in for every data set
 STAND_IN = "digits"
 
 
-class Row(Checked):
+class ExperimentRow(Checked):
     label: str
     run: str | None = None  # as in a preset, without the data set; None: nothing is learned for this row
     settings: dict[str, Any] = setting(factory=dict)
@@ -45,7 +45,7 @@ class Experiment(Checked):
     x: str = ""  # what the rows' x is
     settings: dict[str, Any] = setting(factory=dict)
     protocols: dict[str, dict[str, Any]] = setting(factory=dict)  # what is set for one protocol only
-    rows: list[Row]
+    rows: list[ExperimentRow]
 
     @property
     def cost_table(self) -> str:
@@ -110,7 +110,12 @@ def groups(experiment: Experiment, protocol: str, datasets: Sequence[str]) -> li
 
 
 def trials(
-    experiment: Experiment, row: Row, group: Group, protocol: str, seeds: Sequence[int], changes: Sequence[str] = ()
+    experiment: Experiment,
+    row: ExperimentRow,
+    group: Group,
+    protocol: str,
+    seeds: Sequence[int],
+    changes: Sequence[str] = (),
 ) -> list[Trial]:
     """The runs of a cell, one a seed; changes are `key=value`, for all cells alike."""
     if row.run is None:

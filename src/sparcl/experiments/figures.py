@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparcl.experiments.drawing import GREY, INK, Board, Point
-from sparcl.experiments.experiment import Experiment, Group, Row
+from sparcl.experiments.experiment import Experiment, ExperimentRow, Group
 from sparcl.experiments.labels import BESIDE, GAP, ON_TOP, Box, Side, place_labels, text_width
 from sparcl.experiments.outcome import Grid, Value, of_paper
 
@@ -208,7 +208,7 @@ def _inference(experiment: Experiment, group: Group, grid: Grid) -> Board | None
     return plot.board
 
 
-def _pairs(rows: Sequence[Row], grid: Grid, group: Group, x: str, y: str) -> list[tuple[str, float, float]]:
+def _pairs(rows: Sequence[ExperimentRow], grid: Grid, group: Group, x: str, y: str) -> list[tuple[str, float, float]]:
     """Label, x and y of the rows that have both."""
     found = [
         (row.label, grid.value(row.label, group.dataset, x).mean, grid.value(row.label, group.dataset, y).mean)

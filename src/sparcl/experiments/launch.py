@@ -26,7 +26,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Order:
+class TrialRequest:
     """Everything a worker must know, wherever it runs."""
 
     directory: Path
@@ -49,7 +49,7 @@ class Order:
 
 
 class WorkerProcess:
-    def __init__(self, order_json: str, threads: int) -> None:
+    def __init__(self, request_json: str, threads: int) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (open for as long as the process)
         self._process = subprocess.Popen(
             [sys.executable, "-m", worker.__name__],
@@ -62,7 +62,7 @@ class WorkerProcess:
         assert self._process.stdin is not None
         self._input = self._process.stdin
         with contextlib.suppress(BrokenPipeError):  # it has died already; `ended` will say so
-            self._input.write(order_json.encode() + b"\n")
+            self._input.write(request_json.encode() + b"\n")
             self._input.flush()
 
     def stop(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparcl.checked import plain
 from sparcl.errors import SparclError
-from sparcl.experiments.launch import Ended, Order, WorkerProcess
+from sparcl.experiments.launch import Ended, TrialRequest, WorkerProcess
 from sparcl.experiments.trial import Trial
 
 SECONDS_TO_SAVE = 120.0
@@ -29,9 +29,9 @@ class LocalPool:
 
     def start(self, trial: Trial, directory: Path) -> None:
         cpus = self._places.pop()
-        order = Order(directory.resolve(), plain(trial.settings), self._threads, self._plugins, cpus)
+        request = TrialRequest(directory.resolve(), plain(trial.settings), self._threads, self._plugins, cpus)
         try:
-            self._running[directory] = WorkerProcess(order.to_json(), self._threads), cpus
+            self._running[directory] = WorkerProcess(request.to_json(), self._threads), cpus
         except OSError as error:
             raise SparclError(f"No process could be started for {directory}: {error.strerror}.") from error
 

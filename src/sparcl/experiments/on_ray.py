@@ -16,7 +16,7 @@ from typing import Any
 
 from sparcl.checked import plain
 from sparcl.errors import SparclError
-from sparcl.experiments.launch import Ended, Order, WorkerProcess
+from sparcl.experiments.launch import Ended, TrialRequest, WorkerProcess
 from sparcl.experiments.local import SECONDS_TO_SAVE
 from sparcl.experiments.memory import demand_mb
 from sparcl.experiments.trial import Trial
@@ -51,9 +51,9 @@ def connect(address: str | None, cores: int) -> ModuleType:
     return ray
 
 
-def run_order(order_json: str, threads: int) -> tuple[str, str]:
+def run_request(request_json: str, threads: int) -> tuple[str, str]:
     """The task: the trial's process, from its start to its end. Cancelled, it lets the trial save."""
-    process = WorkerProcess(order_json, threads)
+    process = WorkerProcess(request_json, threads)
     try:
         while (ended := process.ended()) is None:
             process.wait(0.2)  # short, because Ray can only interrupt between two waits
@@ -81,11 +81,11 @@ class RayPool:
         return len(self._running) < self._most
 
     def start(self, trial: Trial, directory: Path) -> None:
-        order = Order(directory.resolve(), plain(trial.settings), self._threads, self._plugins)
+        request = TrialRequest(directory.resolve(), plain(trial.settings), self._threads, self._plugins)
         memory = (self._memory_mb or demand_mb(trial.settings)) * 10**6
         self._check({"CPU": self._threads, "memory": memory})
-        task = self._ray.remote(num_cpus=self._threads, memory=memory, max_retries=0)(run_order)
-        self._running[task.remote(order.to_json(), self._threads)] = directory
+        task = self._ray.remote(num_cpus=self._threads, memory=memory, max_retries=0)(run_request)
+        self._running[task.remote(request.to_json(), self._threads)] = directory
 
     def _check(self, needed: dict[str, int]) -> None:
         """Ray would wait for ever for what no machine has."""

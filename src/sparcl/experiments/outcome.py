@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparcl.errors import SparclError
-from sparcl.experiments.experiment import Column, Experiment, Group, Printed, Row
+from sparcl.experiments.experiment import Column, Experiment, ExperimentRow, Group, Printed
 from sparcl.experiments.trial import Trial, is_finished
 from sparcl.learning.costs import paper_network
 from sparcl.learning.run_directory import RunDirectory
@@ -107,7 +107,7 @@ def grid(experiment: Experiment, groups: Sequence[Group], cells: Cells, root: Pa
 
 def _column(
     column: Column,
-    row: Row,
+    row: ExperimentRow,
     group: Group,
     runs: Sequence[RunDirectory],
     costs: Mapping[tuple[str, str], Cell],

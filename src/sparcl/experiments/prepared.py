@@ -14,7 +14,7 @@ PAPER_SEEDS = 3
 
 
 @dataclass(frozen=True)
-class Wish:
+class ExperimentRequest:
     """What is asked for, of whichever experiment."""
 
     protocol: str
@@ -38,30 +38,32 @@ class Prepared:
         return [trial for cell in self.cells.values() for trial in cell]
 
 
-def prepare(name: str, wish: Wish, estimates: Estimates) -> list[Prepared]:
+def prepare(name: str, request: ExperimentRequest, estimates: Estimates) -> list[Prepared]:
     """The experiment of that name, or all of them that have the wanted data sets."""
     if name != EVERYTHING:
-        return [_one(name, load(name), wish, estimates)]
-    if wish.only:
+        return [_one(name, load(name), request, estimates)]
+    if request.only:
         raise SparclError("--only chooses rows of one table or figure, not of all of them.")
     every = {one: load(one) for one in names()}
     wanted = {
-        one: loaded for one, loaded in every.items() if not wish.datasets or set(wish.datasets) & set(loaded.datasets)
+        one: loaded
+        for one, loaded in every.items()
+        if not request.datasets or set(request.datasets) & set(loaded.datasets)
     }
     if not wanted:
-        raise SparclError(f"No table or figure is about {', '.join(wish.datasets)}.")
-    return [_one(one, loaded, wish, estimates) for one, loaded in wanted.items()]
+        raise SparclError(f"No table or figure is about {', '.join(request.datasets)}.")
+    return [_one(one, loaded, request, estimates) for one, loaded in wanted.items()]
 
 
-def _one(name: str, experiment: Experiment, wish: Wish, estimates: Estimates) -> Prepared:
-    if wish.only:
-        experiment = experiment.only(wish.only)
-    own = [one for one in wish.datasets if one in experiment.datasets] or list(wish.datasets)
-    chosen = groups(experiment, wish.protocol, own)
+def _one(name: str, experiment: Experiment, request: ExperimentRequest, estimates: Estimates) -> Prepared:
+    if request.only:
+        experiment = experiment.only(request.only)
+    own = [one for one in request.datasets if one in experiment.datasets] or list(request.datasets)
+    chosen = groups(experiment, request.protocol, own)
     cells = {
         (row.label, group.dataset): [
             weighted(trial, estimates.flops(trial.settings))
-            for trial in trials(experiment, row, group, wish.protocol, wish.every_seed(), wish.changes)
+            for trial in trials(experiment, row, group, request.protocol, request.every_seed(), request.changes)
         ]
         for group in chosen
         for row in experiment.rows

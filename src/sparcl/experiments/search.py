@@ -22,9 +22,9 @@ from typing import Any
 
 from sparcl.checked import plain
 from sparcl.errors import SparclError
-from sparcl.experiments.launch import Order
+from sparcl.experiments.launch import TrialRequest
 from sparcl.experiments.memory import demand_mb
-from sparcl.experiments.on_ray import NEEDS_RAY, connect, run_order
+from sparcl.experiments.on_ray import NEEDS_RAY, connect, run_request
 from sparcl.experiments.sweep import Range, SearchPlan, Sweep, flattened
 from sparcl.experiments.trial import Trial, is_finished
 from sparcl.learning.settings import validated
@@ -69,8 +69,8 @@ class Judge:
             directory = trial.directory(self.root)
             if not is_finished(directory):
                 settings = plain(trial.settings)
-                order = Order(directory.path, settings, self.threads, self.plugins)
-                state, message = run_order(order.to_json(), self.threads)
+                request = TrialRequest(directory.path, settings, self.threads, self.plugins)
+                state, message = run_request(request.to_json(), self.threads)
                 if state != "finished":
                     raise RuntimeError(f"{trial.label}: {message}")
             found = measures(directory)
@@ -96,8 +96,8 @@ def search(
     if plan is None:
         raise SparclError("The file has no [search]: it needs a space to search (docs/sweeps.md).")
     judge = Judge(sweep, root.resolve(), threads, plan.validation, [path.resolve() for path in plugins])
-    domains = {name: _checked(name, wish) for name, wish in flattened(plan.space).items()}
-    first = judge.trials({name: _example(wish) for name, wish in domains.items()})[0]  # wrong names fail here
+    domains = {name: _checked(name, chosen) for name, chosen in flattened(plan.space).items()}
+    first = judge.trials({name: _example(chosen) for name, chosen in domains.items()})[0]  # wrong names fail here
     memory = (memory_mb or demand_mb(first.settings)) * 10**6
     ray = connect(address, jobs * threads if jobs else max(threads, len(os.sched_getaffinity(0))))
     try:
@@ -141,7 +141,7 @@ def _tuned(
 
     tuner = tune.Tuner(
         tune.with_resources(objective, needs),
-        param_space={name: _domain(tune, wish) for name, wish in domains.items()},
+        param_space={name: _domain(tune, chosen) for name, chosen in domains.items()},
         tune_config=tune.TuneConfig(
             metric=METRIC,
             mode="max",
@@ -164,22 +164,22 @@ def _tuned(
     return sorted(found, key=lambda one: -1.0 if one.accuracy is None else one.accuracy, reverse=True)
 
 
-def _checked(name: str, wish: Any) -> Range | list[Any]:
-    if isinstance(wish, list) and wish:
-        return wish
-    if not isinstance(wish, Mapping):
+def _checked(name: str, chosen: Any) -> Range | list[Any]:
+    if isinstance(chosen, list) and chosen:
+        return chosen
+    if not isinstance(chosen, Mapping):
         raise SparclError(f"search.space.{name} must be a list of choices, or {{ low = ..., high = ... }}.")
-    found = validated(Range, dict(wish), prefix=f"search.space.{name}.")
+    found = validated(Range, dict(chosen), prefix=f"search.space.{name}.")
     if not found.low < found.high or (found.scale == "log" and found.low <= 0):
         raise SparclError(f"search.space.{name}: low must be less than high, and above 0 on a log scale.")
     return found
 
 
-def _example(wish: Range | list[Any]) -> Any:
-    return wish[0] if isinstance(wish, list) else wish.low
+def _example(chosen: Range | list[Any]) -> Any:
+    return chosen[0] if isinstance(chosen, list) else chosen.low
 
 
-def _domain(tune: Any, wish: Range | list[Any]) -> Any:
-    if isinstance(wish, list):
-        return tune.choice(wish)
-    return (tune.loguniform if wish.scale == "log" else tune.uniform)(wish.low, wish.high)
+def _domain(tune: Any, chosen: Range | list[Any]) -> Any:
+    if isinstance(chosen, list):
+        return tune.choice(chosen)
+    return (tune.loguniform if chosen.scale == "log" else tune.uniform)(chosen.low, chosen.high)

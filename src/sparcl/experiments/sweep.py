@@ -25,7 +25,7 @@ from sparcl.experiments.trial import Trial
 from sparcl.learning import settings
 from sparcl.learning.settings import Values, validated
 
-MOST_TRIALS = 10_000
+MAX_TRIALS = 10_000
 Seed = Annotated[int, Bounds(ge=0, lt=2**32)]
 
 
@@ -76,8 +76,8 @@ class Sweep:
             if not isinstance(choices, list) or not choices:
                 raise SparclError(f"grid.{name} must be a list of the values to try, for example [0.1, 0.2].")
         count = math.prod(map(len, lists.values())) * len(self.seeds)
-        if count > MOST_TRIALS:
-            raise SparclError(f"The grid has {count} trials; more than {MOST_TRIALS} are surely a mistake.")
+        if count > MAX_TRIALS:
+            raise SparclError(f"The grid has {count} trials; more than {MAX_TRIALS} are surely a mistake.")
         points = [dict(zip(lists, point, strict=True)) for point in itertools.product(*lists.values())]
         return [trial for point in points for trial in self.trials_at(point)]
 

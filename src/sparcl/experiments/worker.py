@@ -1,6 +1,6 @@
-"""The process of one trial: `python -m sparcl.experiments.worker`, with its order on standard input.
+"""The process of one trial: `python -m sparcl.experiments.worker`, with its request on standard input.
 
-The order is one line of JSON. The process works for as long as its standard input stays open: when whoever started it
+The request is one line of JSON. The process works for as long as its standard input stays open: when whoever started it
 dies, or closes it, the run is saved and the process ends. So a trial never goes on behind the back of a new start.
 """
 
@@ -75,11 +75,11 @@ class ProgressFile:
 
 
 def main() -> None:
-    order = json.loads(sys.stdin.readline() or "null")
-    if order is None:
+    request = json.loads(sys.stdin.readline() or "null")
+    if request is None:
         sys.exit(STOPPED)
     try:
-        sys.exit(_work(order))
+        sys.exit(_work(request))
     except SparclError as error:
         message = str(error)
     except MemoryError:
@@ -88,12 +88,12 @@ def main() -> None:
     sys.exit(FAILED)
 
 
-def _work(order: dict[str, Any]) -> int:
-    os.environ.update(order["environment"])  # where data and caches lie, as whoever started all this has it
-    if order["cpus"]:
-        os.sched_setaffinity(0, order["cpus"])
-    import_plugins([Path(file) for file in order["plugins"]])
-    path = Path(order["directory"])
+def _work(request: dict[str, Any]) -> int:
+    os.environ.update(request["environment"])  # where data and caches lie, as whoever started all this has it
+    if request["cpus"]:
+        os.sched_setaffinity(0, request["cpus"])
+    import_plugins([Path(file) for file in request["plugins"]])
+    path = Path(request["directory"])
     path.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         directory = RunDirectory(path, _lock(stack, path))
@@ -101,9 +101,9 @@ def _work(order: dict[str, Any]) -> int:
         if is_finished(directory):
             return FINISHED
         resumes = has_begun(directory)
-        chosen = directory.settings() if resumes else resolve(order["settings"])
+        chosen = directory.settings() if resumes else resolve(request["settings"])
         if not resumes:
-            chosen = replace(chosen, threads=order["threads"])
+            chosen = replace(chosen, threads=request["threads"])
         report = ProgressFile(directory)
         stack.callback(report.close)
         stream = load_stream(chosen.dataset, order_seed=chosen.seed, **vars(chosen.data))

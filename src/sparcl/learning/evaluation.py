@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from sparcl.data import Samples, Stream, Task
 from sparcl.learning.settings import EvaluationSettings
 from sparcl.methods import Method
-from sparcl.metrics import Row, class_il_and_task_il
+from sparcl.metrics import AccuracyRow, class_il_and_task_il
 from sparcl.network import Logits
 
 CLASS_INCREMENTAL = ("class_il", "task_il")
 DOMAIN_INCREMENTAL = ("domain_il",)
 
-Accuracies = dict[str, Row]  # by kind
+Accuracies = dict[str, AccuracyRow]  # by kind
 
 
 def kinds(stream: Stream) -> tuple[str, ...]:
@@ -43,8 +43,8 @@ class Evaluator:
         where there is such a thing, else among the classes of their task.
         """
         self._method.begin_evaluation(self._stream.tasks[learned - 1] if learned else None)
-        class_il: Row = []
-        task_il: Row = []
+        class_il: AccuracyRow = []
+        task_il: AccuracyRow = []
         for task in tasks:
             newest = self._stream.tasks[max(learned - 1, task.index)]
             samples = task.test if self._settings.split == "test" else task.validation

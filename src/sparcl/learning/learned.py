@@ -14,7 +14,7 @@ from sparcl.network.restoring import load_network
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedNetwork:
     graph: Graph
     parameters: Parameters
     class_names: Sequence[str]
@@ -22,7 +22,7 @@ class Learned:
     std: tuple[float, ...]
 
 
-def learned_by(directory: RunDirectory, progress: Progress | None = None) -> Learned:
+def learned_by(directory: RunDirectory, progress: Progress | None = None) -> LearnedNetwork:
     """The data set must be there: it knows the names of the classes and how pictures are normalised."""
     settings = directory.settings()
     method = METHODS[settings.method.name]
@@ -52,7 +52,7 @@ def learned_by(directory: RunDirectory, progress: Progress | None = None) -> Lea
         raise SparclError(f"The checkpoint in {directory.path} does not belong to this run ({reason}).") from error
     if not names:
         raise SparclError(f"{directory.path} has learned nothing yet. Let it run on: sparcl run --resume DIR")
-    return Learned(graph, parameters, names, stream.augmentation.mean, stream.augmentation.std)
+    return LearnedNetwork(graph, parameters, names, stream.augmentation.mean, stream.augmentation.std)
 
 
 def _known_classes(stream: Stream, at_once: bool, position: Position) -> Sequence[str]:

@@ -25,9 +25,9 @@ from sparcl.learning.costs import CountingWatcher
 from sparcl.learning.epoch_steps import EpochSteps
 from sparcl.learning.position import PhaseClock, Position
 from sparcl.learning.settings import Settings
-from sparcl.methods import METHODS, Batch, TaskwiseRehearsal, Workplace
+from sparcl.methods import METHODS, Batch, MethodContext, TaskwiseRehearsal
 from sparcl.network import build_network, choose_backend
-from sparcl.sparsity import SPARSIFIERS, Moment, Site
+from sparcl.sparsity import SPARSIFIERS, Moment, SparsifierContext
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: learning was asked to stop, and its state is saved)
@@ -63,7 +63,7 @@ class Loop:
         self.settings = settings = replace(settings, backend=backend)
         self.epochs = settings.epochs  # of the task at hand; a limited time may make them fewer
         self.network = build_network(graph, self.generators["initialisation"], settings.threads, backend)
-        workplace = Workplace(
+        method_context = MethodContext(
             self.network,
             augmentation,
             self.generators,
@@ -73,9 +73,9 @@ class Loop:
             self.poll,
         )
         method = METHODS[settings.method.name]
-        self.method = method(workplace, settings.method.options)
+        self.method = method(method_context, settings.method.options)
         samples = [len(task.train) for task in tasks]
-        site = Site(
+        context = SparsifierContext(
             self.network,
             self.method,
             self.generators,
@@ -85,7 +85,7 @@ class Loop:
             settings.epochs * sum(map(self.batches, [sum(samples)] if method.learns_all_tasks_at_once else samples)),
             lambda samples: self.watcher.count_importance(samples),
         )
-        self.sparsifier = SPARSIFIERS[settings.sparsifier.name](site, settings.sparsifier.options)
+        self.sparsifier = SPARSIFIERS[settings.sparsifier.name](context, settings.sparsifier.options)
         self.watcher = CountingWatcher(self.sparsifier, self.network)
         self.method.watcher = self.watcher
         replayed = settings.buffer_size

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from sparcl.checked import Bounds, check
 
 Count = Annotated[int, Bounds(ge=0)]
-Accuracies = list[Annotated[float, Bounds(ge=0, le=100)] | None]
+BoundedRow = list[Annotated[float, Bounds(ge=0, le=100)] | None]
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Position:
     loss_sum: float = 0.0  # of the current epoch
     correct: Count = 0
     presented: Count = 0
-    snapshots: list[dict[str, Accuracies]] = field(default_factory=list)  # of the current task, each by kind
+    snapshots: list[dict[str, BoundedRow]] = field(default_factory=list)  # of the current task, each by kind
 
     def next_epoch(self) -> None:
         self.epoch, self.step = self.epoch + 1, 0

@@ -20,7 +20,7 @@ from sparcl import _engine
 from sparcl.checked import Checked, FieldRule, WrongValueError, check, check_fields, plain, rules_of, setting
 from sparcl.data import DATASETS
 from sparcl.errors import SparclError
-from sparcl.graph import MODELS, MOST_WIDTH
+from sparcl.graph import MAX_WIDTH, MODELS
 from sparcl.hints import did_you_mean
 from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
 from sparcl.methods import METHODS
@@ -100,7 +100,7 @@ class Settings(Checked):
     sparsity: float = setting(default=0.0, ge=0, lt=1, meaning="share of the sparse layers' weights that are pruned")
     seed: int = setting(default=0, ge=0)
     model: str = "resnet18"
-    width: int = setting(default=64, ge=1, le=MOST_WIDTH, meaning="channels of the first layer")
+    width: int = setting(default=64, ge=1, le=MAX_WIDTH, meaning="channels of the first layer")
     epochs: int = setting(default=50, ge=1, le=10**12, meaning="passes over each task's data")
     batch_size: int = setting(default=32, ge=1)
     drop_last: bool = setting(default=False, meaning="leave out the last batch of an epoch if it is not full")
@@ -154,9 +154,9 @@ def resolve(given: Values) -> Settings:
         "sparsifier", sparsifier.options(), {"name": "none", **of_sparsifier, **sparsifier_values}, every
     )
     settings = validated(Settings, values, elsewhere=every)
-    if settings.sparsifier.name != "none" and method.stays_dense_because:
+    if settings.sparsifier.name != "none" and method.sparsifier_conflict:
         raise SparclError(
-            f"{settings.sparsifier.name} cannot be put around {method.name}: {method.stays_dense_because}. "
+            f"{settings.sparsifier.name} cannot be put around {method.name}: {method.sparsifier_conflict}. "
             "Leave the sparsifier out."
         )
     if settings.sparsifier.name == "none":

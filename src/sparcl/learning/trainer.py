@@ -23,10 +23,10 @@ from sparcl.metrics import AccuracyMatrix, mean_row, peak_memory_mb
 from sparcl.network.native import NativeNetwork
 from sparcl.tensor_files import State, Tensors
 
-__all__ = ["Listener", "Stopped", "Trainer"]
+__all__ = ["RunListener", "Stopped", "Trainer"]
 
 
-class Listener(Protocol):
+class RunListener(Protocol):
     """Who watches a run."""
 
     def noted(self, text: str) -> None: ...
@@ -37,7 +37,7 @@ class Listener(Protocol):
 
 
 class Trainer(Loop):
-    def __init__(self, settings: Settings, stream: Stream, directory: RunDirectory, listener: Listener) -> None:
+    def __init__(self, settings: Settings, stream: Stream, directory: RunDirectory, listener: RunListener) -> None:
         self.stream = stream
         self.directory = directory
         self.listener = listener

@@ -4,9 +4,9 @@ import importlib
 import pkgutil
 
 from sparcl.methods.batch import Batch
-from sparcl.methods.buffer import Buffer, Replay, ReservoirBuffer, TaskwiseBuffer
+from sparcl.methods.buffer import RehearsalBuffer, Replay, ReservoirBuffer, TaskwiseBuffer
 from sparcl.methods.losses import Loss, cross_entropy, logit_mse, torch_loss
-from sparcl.methods.method import METHODS, Method, Workplace
+from sparcl.methods.method import METHODS, Method, MethodContext
 from sparcl.methods.old_network import WithOldNetwork
 from sparcl.methods.rehearsal import Rehearsal, TaskwiseRehearsal, WithBuffer
 
@@ -16,17 +16,17 @@ for _module in pkgutil.iter_modules(__path__):
 __all__ = [
     "METHODS",
     "Batch",
-    "Buffer",
     "Loss",
     "Method",
+    "MethodContext",
     "Rehearsal",
+    "RehearsalBuffer",
     "Replay",
     "ReservoirBuffer",
     "TaskwiseBuffer",
     "TaskwiseRehearsal",
     "WithBuffer",
     "WithOldNetwork",
-    "Workplace",
     "cross_entropy",
     "logit_mse",
     "torch_loss",

@@ -35,7 +35,7 @@ class AveragedGem(TaskwiseRehearsal, name="agem"):
         return logits
 
     def end_task(self, task: Task) -> None:
-        share = self.buffer.capacity // self.workplace.tasks
+        share = self.buffer.capacity // self.context.tasks
         self.buffer.append(self.random_samples(task, share), task.index)
 
 

@@ -30,7 +30,7 @@ class Replay:
     logits: Logits
 
 
-class Buffer(ABC):
+class RehearsalBuffer(ABC):
     """What all buffers share: the memory, drawing from it, and its state."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Buffer(ABC):
             raise ValueError("the buffer holds samples of tasks that have not been learned")
 
 
-class ReservoirBuffer(Buffer):
+class ReservoirBuffer(RehearsalBuffer):
     seen = 0  # samples presented so far
 
     def __len__(self) -> int:
@@ -118,7 +118,7 @@ class ReservoirBuffer(Buffer):
         super().restore(state, task)
 
 
-class TaskwiseBuffer(Buffer):
+class TaskwiseBuffer(RehearsalBuffer):
     filled = 0
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sparcl.data import Task
 from sparcl.methods.batch import Batch
 from sparcl.methods.losses import cross_entropy
-from sparcl.methods.method import Method, Workplace
+from sparcl.methods.method import Method, MethodContext
 from sparcl.network import FlatStore, Logits
 from sparcl.options import AtLeastOne, NotNegative
 
@@ -35,8 +35,8 @@ class OnlineEwc(Method, name="ewc"):
         "tiny_imagenet": {0: {"strength": 25.0, "gamma": 1.0}},
     }
 
-    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
-        super().__init__(workplace, hyperparameters)
+    def __init__(self, context: MethodContext, hyperparameters: Mapping[str, Any]) -> None:
+        super().__init__(context, hyperparameters)
         self.fisher: FlatStore | None = None  # None until a task has ended
         self.anchor: FlatStore | None = None  # w*
         self._layout = -1  # of the parameters, to which both are aligned
@@ -79,8 +79,8 @@ class OnlineEwc(Method, name="ewc"):
         gradients = parameters.gradients.flat
         try:
             for sample in range(len(samples)):
-                self.workplace.poll()
-                image = self.workplace.augmentation.test(samples.images, samples.positions[sample : sample + 1])
+                self.context.poll()
+                image = self.context.augmentation.test(samples.images, samples.positions[sample : sample + 1])
                 logits, context = self.network.forward(image, train=False)
                 self.network.backward(context, cross_entropy(samples.labels[sample : sample + 1])(logits)[1])
                 np.multiply(gradients, gradients, out=gradients)

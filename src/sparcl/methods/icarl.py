@@ -10,7 +10,7 @@ from sparcl.data import Samples, Task
 from sparcl.errors import SparclError
 from sparcl.methods.batch import Batch
 from sparcl.methods.losses import sigmoid, sigmoid_cross_entropy
-from sparcl.methods.method import Workplace
+from sparcl.methods.method import MethodContext
 from sparcl.methods.old_network import WithOldNetwork
 from sparcl.methods.rehearsal import TaskwiseRehearsal
 from sparcl.network import Features, Images, Logits
@@ -37,12 +37,12 @@ class ICarl(TaskwiseRehearsal, WithOldNetwork, name="icarl"):
         "tiny_imagenet": {200: {"learning_rate": 0.03}, 500: {"learning_rate": 0.03}},
     }
 
-    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
-        super().__init__(workplace, hyperparameters)
-        classes = workplace.network.graph.classes
-        if workplace.buffer_size < classes:
+    def __init__(self, context: MethodContext, hyperparameters: Mapping[str, Any]) -> None:
+        super().__init__(context, hyperparameters)
+        classes = context.network.graph.classes
+        if context.buffer_size < classes:
             raise SparclError(
-                f"icarl classifies by exemplars: {workplace.buffer_size} are too few for {classes} classes. "
+                f"icarl classifies by exemplars: {context.buffer_size} are too few for {classes} classes. "
                 f"Set buffer_size to at least {classes}."
             )
         self.means: dict[int, Features] = {}  # of each class, for the evaluation that goes on

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from sparcl.data import Task
 from sparcl.methods.batch import Batch
-from sparcl.methods.method import Workplace
+from sparcl.methods.method import MethodContext
 from sparcl.methods.partitioned import FREE, Mask, Partitioned
 from sparcl.network import Logits
-from sparcl.network.parameters import best
+from sparcl.network.parameters import top_k
 from sparcl.options import AtLeastOne, Positive
 
 
@@ -36,8 +36,8 @@ class LearnPruneShare(Partitioned, name="lps"):
     first_score: ClassVar[float] = 0.01  # everything is selected at first
     threshold: ClassVar[float] = 0.005
 
-    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
-        super().__init__(workplace, hyperparameters)
+    def __init__(self, context: MethodContext, hyperparameters: Mapping[str, Any]) -> None:
+        super().__init__(context, hyperparameters)
         self.z, self.u = np.zeros_like(self.stored), np.zeros_like(self.stored)
         self.iteration = 0
         self.selected: dict[int, Mask] = {}  # of each finished task, among the weights shared with it
@@ -45,7 +45,7 @@ class LearnPruneShare(Partitioned, name="lps"):
         self.scores = np.zeros(0, np.float32)  # of the shared weights
 
     def shares(self, size: int) -> list[int]:
-        tasks = self.workplace.tasks
+        tasks = self.context.tasks
         return [size // tasks] * (tasks - 1) + [size // tasks + size % tasks]
 
     def begin_task(self, task: Task) -> None:
@@ -89,7 +89,7 @@ class LearnPruneShare(Partitioned, name="lps"):
         for name in self.divided:
             where = self.owner.slices[name]
             sizes = np.where(self.owner.flat[where] == FREE, np.abs(weights[where]), -1)
-            kept = best(sizes, self.share_of(name))
+            kept = top_k(sizes, self.share_of(name))
             projection[where][kept] = weights[where][kept]
         return projection
 

@@ -51,7 +51,7 @@ def _go_on() -> None:
 
 
 @dataclass(frozen=True)
-class Workplace:
+class MethodContext:
     """What the loop hands to a method."""
 
     network: Network
@@ -83,7 +83,7 @@ class Method(ABC):
     #: Where it can be used: told nothing, told the task at the test, tasks that share their classes.
     scenarios: ClassVar[tuple[Scenario, ...]] = ("class-il", "task-il", "domain-il")
     #: Why no sparsifier can be put around it; empty if any can.
-    stays_dense_because: ClassVar[str] = ""
+    sparsifier_conflict: ClassVar[str] = ""
     #: Replayed batches that one step learns from, to know the cost beforehand.
     replay_passes: ClassVar[int] = 0
     #: Forward passes of an old network over all that a step learns from, from the second task on.
@@ -101,10 +101,10 @@ class Method(ABC):
             cls.name = name
             METHODS[name] = cls
 
-    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
+    def __init__(self, context: MethodContext, hyperparameters: Mapping[str, Any]) -> None:
         set_options(self, hyperparameters)
-        self.workplace = workplace
-        self.network = workplace.network
+        self.context = context
+        self.network = context.network
         self.optimizer = self._new_optimizer()
         self.watcher = GradientWatcher()
         self.replayed_images: list[NDArray[np.float32]] = []  # of the current step
@@ -143,7 +143,7 @@ class Method(ABC):
         parts = []
         for start in range(0, len(samples), COMPUTED_AT_ONCE):
             positions = samples.positions[start : start + COMPUTED_AT_ONCE]
-            parts.append(function(self.workplace.augmentation.test(samples.images, positions)))
+            parts.append(function(self.context.augmentation.test(samples.images, positions)))
         return np.concatenate(parts)
 
     def classification_loss(self, batch: Batch) -> Loss:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from sparcl.data import Task
-from sparcl.methods.method import Method, Workplace
+from sparcl.methods.method import Method, MethodContext
 from sparcl.network import FrozenNetwork, Images, Logits
 
 
@@ -15,8 +15,8 @@ class WithOldNetwork(Method):
 
     old_network_passes: ClassVar[int] = 1
 
-    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
-        super().__init__(workplace, hyperparameters)
+    def __init__(self, context: MethodContext, hyperparameters: Mapping[str, Any]) -> None:
+        super().__init__(context, hyperparameters)
         self.old: FrozenNetwork | None = None
 
     def begin_task(self, task: Task) -> None:

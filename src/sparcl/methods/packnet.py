@@ -21,7 +21,7 @@ class PackNet(Partitioned, name="packnet"):
     reference = "Mallya and Lazebnik, 2018"
 
     def shares(self, size: int) -> list[int]:
-        first, later = size - round(self.prune_first * size), self.workplace.tasks - 1
+        first, later = size - round(self.prune_first * size), self.context.tasks - 1
         each = [(size - first) // later] * later if later else []
         if later:
             each[-1] += (size - first) % later

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from sparcl.data import Task
 from sparcl.errors import SparclError
-from sparcl.methods.method import Method, Workplace
+from sparcl.methods.method import Method, MethodContext
 from sparcl.network import FlatStore, Images, Logits, Network
-from sparcl.network.parameters import best
+from sparcl.network.parameters import top_k
 from sparcl.options import Share
 
 FREE = -1
@@ -32,10 +32,10 @@ class Partitioned(Method):
 
     family = "architecture"
     scenarios = ("task-il",)
-    stays_dense_because = "it hands out the weights itself"
+    sparsifier_conflict = "it hands out the weights itself"
 
-    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
-        super().__init__(workplace, hyperparameters)
+    def __init__(self, context: MethodContext, hyperparameters: Mapping[str, Any]) -> None:
+        super().__init__(context, hyperparameters)
         values, graph = self.network.parameters.values, self.network.graph
         head = {spec.name for spec in graph.parameters_of(graph.classifier)}
         self.divided = [name for name in values if len(values.specs[name].shape) > 1 and name not in head]
@@ -48,7 +48,7 @@ class Partitioned(Method):
         self.task = 0
         self.pruned = False
         self._trainable: Mask | None = None
-        self._reader: Network | None = None  # a twin that holds the weights of the task `_read`
+        self._reader: Network | None = None  # the network with the weights of the task `_read`
         self._read = FREE
         self._check_capacity()
 
@@ -62,7 +62,7 @@ class Partitioned(Method):
             for task, share in enumerate(self.shares(size)):
                 if share < 1:
                     raise SparclError(
-                        f"{self.name} has no weights left for task {task + 1} of {self.workplace.tasks}: "
+                        f"{self.name} has no weights left for task {task + 1} of {self.context.tasks}: "
                         f"{name} has {size} in all. Choose a wider network or fewer tasks."
                     )
 
@@ -88,7 +88,7 @@ class Partitioned(Method):
             where = values.slices[name]
             free = self.owner.flat[where] == FREE
             sizes = np.where(free, np.abs(values.flat[where]), -1)
-            kept = best(sizes, self.share_of(name))
+            kept = top_k(sizes, self.share_of(name))
             self.owner.flat[where][kept] = self.task
             free[kept] = False
             values.flat[where][free] = 0
@@ -113,7 +113,7 @@ class Partitioned(Method):
         if task.index not in self.norms:
             return self.network.predict(images)
         if self._reader is None:
-            self._reader = self.network.twin(self.network.parameters.copy())
+            self._reader = self.network.with_parameters(self.network.parameters.copy())
         if self._read != task.index:
             parameters = self._reader.parameters
             parameters.values.flat[...] = np.where(self.used_by(task.index), self.stored, 0)

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from sparcl.data import Samples, Task
 from sparcl.errors import SparclError
-from sparcl.methods.buffer import Buffer, Replay, ReservoirBuffer, TaskwiseBuffer
-from sparcl.methods.method import Method, Workplace
+from sparcl.methods.buffer import RehearsalBuffer, Replay, ReservoirBuffer, TaskwiseBuffer
+from sparcl.methods.method import Method, MethodContext
 from sparcl.options import AtLeastOne
 
-_Buffer = TypeVar("_Buffer", bound=Buffer)
+_Buffer = TypeVar("_Buffer", bound=RehearsalBuffer)
 
 
 class WithBuffer(Method, Generic[_Buffer]):
@@ -27,15 +27,15 @@ class WithBuffer(Method, Generic[_Buffer]):
     #: True if the buffer is filled when a task ends, so that the first task has nothing to rehearse.
     fills_at_task_end: ClassVar[bool] = False
 
-    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any], kind: type[_Buffer]) -> None:
-        super().__init__(workplace, hyperparameters)
-        graph = workplace.network.graph
+    def __init__(self, context: MethodContext, hyperparameters: Mapping[str, Any], kind: type[_Buffer]) -> None:
+        super().__init__(context, hyperparameters)
+        graph = context.network.graph
         self.buffer = kind(
-            workplace.buffer_size,
+            context.buffer_size,
             graph.input_shape,
             graph.classes,
-            workplace.augmentation,
-            workplace.generators,
+            context.augmentation,
+            context.generators,
             self.keeps_logits,
         )
 
@@ -45,7 +45,7 @@ class WithBuffer(Method, Generic[_Buffer]):
 
     def replay(self) -> Replay:
         """A fresh draw from the buffer."""
-        drawn = self.buffer.draw(self.workplace.replay_batch_size)
+        drawn = self.buffer.draw(self.context.replay_batch_size)
         self.replayed_images.append(drawn.images)
         return drawn
 
@@ -68,8 +68,8 @@ class WithBuffer(Method, Generic[_Buffer]):
 class Rehearsal(WithBuffer[ReservoirBuffer]):
     """With a reservoir: present it every batch after its step, with `self.buffer.add(batch)`."""
 
-    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
-        super().__init__(workplace, hyperparameters, ReservoirBuffer)
+    def __init__(self, context: MethodContext, hyperparameters: Mapping[str, Any]) -> None:
+        super().__init__(context, hyperparameters, ReservoirBuffer)
 
 
 class TaskwiseRehearsal(WithBuffer[TaskwiseBuffer]):
@@ -77,17 +77,17 @@ class TaskwiseRehearsal(WithBuffer[TaskwiseBuffer]):
 
     fills_at_task_end: ClassVar[bool] = True
 
-    def __init__(self, workplace: Workplace, hyperparameters: Mapping[str, Any]) -> None:
-        super().__init__(workplace, hyperparameters, TaskwiseBuffer)
-        if 0 < workplace.buffer_size < workplace.tasks:
+    def __init__(self, context: MethodContext, hyperparameters: Mapping[str, Any]) -> None:
+        super().__init__(context, hyperparameters, TaskwiseBuffer)
+        if 0 < context.buffer_size < context.tasks:
             raise SparclError(
-                f"{self.name} keeps samples of each task: {workplace.buffer_size} are too few for {workplace.tasks} "
-                f"tasks. Set buffer_size to at least {workplace.tasks}, or to 0 to rehearse nothing."
+                f"{self.name} keeps samples of each task: {context.buffer_size} are too few for {context.tasks} "
+                f"tasks. Set buffer_size to at least {context.tasks}, or to 0 to rehearse nothing."
             )
 
     def random_samples(self, task: Task, count: int) -> Samples:
         """Some of the task's training samples, chosen at random."""
-        chosen = self.workplace.generators["exemplars"].choice(
+        chosen = self.context.generators["exemplars"].choice(
             len(task.train), min(count, len(task.train)), replace=False
         )
         return task.train.select(chosen)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Row = list[float | None]  # the accuracy on each task; None: the method cannot say
+AccuracyRow = list[float | None]  # the accuracy on each task; None: the method cannot say
 
 
 @dataclass
@@ -82,7 +82,7 @@ def class_il_and_task_il(
     return 100 * float(class_il.mean()), 100 * float(task_il.mean())
 
 
-def mean_row(rows: Sequence[Row]) -> Row:
+def mean_row(rows: Sequence[AccuracyRow]) -> AccuracyRow:
     """The mean of several evaluations of the same tasks."""
     return [_number(value) for value in np.mean(np.array(rows, dtype=np.float64), axis=0)]
 

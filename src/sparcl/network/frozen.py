@@ -13,7 +13,7 @@ class FrozenNetwork:
     """A copy with memory of its own. Its state is enough to make it again beside a network of the same graph."""
 
     def __init__(self, network: Network) -> None:
-        self.network = network.twin(network.parameters.copy())
+        self.network = network.with_parameters(network.parameters.copy())
 
     def predict(self, images: Images) -> Logits:
         return self.network.predict(images)

@@ -142,7 +142,7 @@ class NativeNetwork:
             _engine.digest(parameters.statistics.flat),
         )
 
-    def twin(self, parameters: Parameters) -> "NativeNetwork":
+    def with_parameters(self, parameters: Parameters) -> "NativeNetwork":
         return NativeNetwork(self.graph, parameters)
 
     def _run(

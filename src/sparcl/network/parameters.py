@@ -41,7 +41,7 @@ def places_that_stayed(before: Mapping[str, Index], after: Mapping[str, Index]) 
     return stayed
 
 
-def best(scores: Scores, count: int) -> Index:
+def top_k(scores: Scores, count: int) -> Index:
     """The sorted places of the `count` highest scores."""
     if not 0 <= count <= len(scores):
         raise ValueError(f"{count} of {len(scores)} positions cannot be kept")

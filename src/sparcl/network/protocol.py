@@ -46,5 +46,5 @@ class Network(Protocol):
     def features(self, images: Images) -> Features:
         """What the classifier would get to see, with the running statistics, remembering nothing."""
 
-    def twin(self, parameters: Parameters) -> "Network":
+    def with_parameters(self, parameters: Parameters) -> "Network":
         """The same graph on the same backend with other numbers."""

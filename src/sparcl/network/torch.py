@@ -72,7 +72,7 @@ class TorchNetwork:
             made = self._run(images, train=False, momentum=0.0, graph=self.graph.without_classifier())
             return np.asarray(made.numpy())
 
-    def twin(self, parameters: Parameters) -> "TorchNetwork":
+    def with_parameters(self, parameters: Parameters) -> "TorchNetwork":
         return TorchNetwork(self.graph, parameters)
 
     def _run(self, images: Images, train: bool, momentum: float | None, graph: Graph | None = None) -> torch.Tensor:

@@ -24,7 +24,7 @@ COSTS = ("seconds", "MB")
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     name: str
     settings: Settings  # of the first run; the others differ in the seed, and perhaps in threads
     threads: tuple[int, ...]  # of each run; 0: all cores
@@ -48,14 +48,14 @@ class Row:
         }
 
 
-def headings(rows: Sequence[Row]) -> list[str]:
+def headings(rows: Sequence[ComparisonRow]) -> list[str]:
     """The columns that these rows need."""
     wanted = {heading for row in rows for heading in row.cells}
     accuracies = ("Class-IL", "Task-IL", "Domain-IL")  # these first
     return [h for h in dict.fromkeys((*accuracies, *CLASS_INCREMENTAL, *DOMAIN_INCREMENTAL, *COSTS)) if h in wanted]
 
 
-def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> list[Row]:
+def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> list[ComparisonRow]:
     """One row for each group of runs, in the order in which they were given.
 
     What is not a finished run is left out, and `note` is told; if nothing is left, that is an error.
@@ -95,7 +95,7 @@ class _Finished:
     warnings: tuple[str, ...]
 
 
-def _row(name: str, group: Sequence[_Finished]) -> Row:
+def _row(name: str, group: Sequence[_Finished]) -> ComparisonRow:
     by_heading = {heading: [run.measured[heading] for run in group] for heading in group[0].measured}
     if len({(run.settings.threads, run.processor) for run in group}) > 1:
         by_heading["seconds"] = [None] * len(group)  # a mean over different machines or threads would mean nothing
@@ -106,7 +106,7 @@ def _row(name: str, group: Sequence[_Finished]) -> Row:
         for run in group
         for line in run.warnings
     )
-    return Row(name, settings, threads, seeds, by_heading, changed_settings(settings), warnings)
+    return ComparisonRow(name, settings, threads, seeds, by_heading, changed_settings(settings), warnings)
 
 
 def _processor(directory: RunDirectory) -> str:
@@ -207,7 +207,7 @@ def _cell(values: list[float | None], whole: bool) -> str:
     return text
 
 
-def markdown(rows: Sequence[Row], command: str) -> str:
+def markdown(rows: Sequence[ComparisonRow], command: str) -> str:
     """The table with what is needed to make it again: protocol, seeds, date, command."""
     columns = headings(rows)
     lines = [
@@ -229,7 +229,7 @@ def markdown(rows: Sequence[Row], command: str) -> str:
     return "\n".join(lines)
 
 
-def remarks(rows: Sequence[Row]) -> list[str]:
+def remarks(rows: Sequence[ComparisonRow]) -> list[str]:
     """What a reader of the table must know: settings changed in all rows, results that cannot be trusted."""
     everywhere = shared([row.changed for row in rows])
     changes = ", ".join(f"{key}={value}" for key, value in everywhere.items())

@@ -22,7 +22,7 @@ from sparcl.report.run_record import RunRecord
 
 ADDRESS = "127.0.0.1"
 HTTP_PORT = 80
-MOST_RUNS = 12  # of a directory are shown, those that were written last
+MAX_RUNS = 12  # of a directory are shown, those that were written last
 FILES = ("settings.json", "stream.json", "metrics.jsonl", "confusion.json", "result.json", "costs.json", "checkpoints")
 
 
@@ -45,7 +45,7 @@ class LiveRuns:
 
     def _runs(self) -> list[Path]:
         found = runs_in(self.directory)
-        newest = sorted(found, key=lambda path: _state(path / "metrics.jsonl") or (0, 0))[-MOST_RUNS:]
+        newest = sorted(found, key=lambda path: _state(path / "metrics.jsonl") or (0, 0))[-MAX_RUNS:]
         return [path for path in found if path in newest]
 
 

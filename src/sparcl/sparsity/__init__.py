@@ -5,9 +5,9 @@ import pkgutil
 
 from sparcl.sparsity.layers import Layer, sparse_layers
 from sparcl.sparsity.moment import Moment
-from sparcl.sparsity.sparsifier import SPARSIFIERS, Site, Sparsifier
+from sparcl.sparsity.sparsifier import SPARSIFIERS, Sparsifier, SparsifierContext
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["SPARSIFIERS", "Layer", "Moment", "Site", "Sparsifier", "sparse_layers"]
+__all__ = ["SPARSIFIERS", "Layer", "Moment", "Sparsifier", "SparsifierContext", "sparse_layers"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparcl.network import Parameters
 from sparcl.sparsity.layers import Layer
-from sparcl.sparsity.masks import best
+from sparcl.sparsity.masks import top_k
 
 GradientScore = Literal["cgi", "magnitude"]
 
@@ -78,7 +78,7 @@ class GradientMasks:
             if self._average:
                 scores = (1 - self._average) * scores + self._average * self.averages.get(layer.name, scores)
                 self.averages[layer.name] = scores
-            updated = best(scores, self.counts()[layer.name])
+            updated = top_k(scores, self.counts()[layer.name])
             outside = np.ones(len(scores), bool)
             outside[updated] = False
             self._parameters.gradients.flat[where][outside] = 0.0

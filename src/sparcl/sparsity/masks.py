@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from sparcl.network.parameters import Index, Scores, best
+from sparcl.network.parameters import Index, Scores, top_k
 
-__all__ = ["best", "grow_randomly", "random_mask", "shrink"]
+__all__ = ["grow_randomly", "random_mask", "shrink", "top_k"]
 
 
 def random_mask(size: int, count: int, generator: np.random.Generator) -> Index:
@@ -13,7 +13,7 @@ def random_mask(size: int, count: int, generator: np.random.Generator) -> Index:
 
 def shrink(index: Index, scores: Scores, count: int) -> Index:
     """The `count` positions of highest score; all of them if there are no more than that."""
-    return index[best(scores, min(count, len(index)))]
+    return index[top_k(scores, min(count, len(index)))]
 
 
 def grow_randomly(index: Index, size: int, count: int, generator: np.random.Generator) -> Index:

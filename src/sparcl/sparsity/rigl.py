@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sparcl.methods import Batch
 from sparcl.network import Logits
 from sparcl.options import AtLeastOne, Positive, Share
-from sparcl.sparsity.masks import best, random_mask
+from sparcl.sparsity.masks import random_mask, top_k
 from sparcl.sparsity.moment import Moment
-from sparcl.sparsity.sparsifier import Site, Sparsifier
+from sparcl.sparsity.sparsifier import Sparsifier, SparsifierContext
 
 
 class RigL(Sparsifier, name="rigl"):
@@ -24,19 +24,19 @@ class RigL(Sparsifier, name="rigl"):
     drop_fraction: Annotated[Share, "share of the active weights that is exchanged at first"] = 0.3
     stop: Annotated[Positive, "share of the training after which the mask stays"] = 0.75
 
-    def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
-        super().__init__(site, options)
+    def __init__(self, context: SparsifierContext, options: Mapping[str, Any]) -> None:
+        super().__init__(context, options)
         self._dense: dict[str, NDArray[Any]] | None = None  # gradients of all positions, while a step gathers them
 
     def begin_run(self) -> None:
-        generator = self.site.generators["masks"]
+        generator = self.context.generators["masks"]
         self.parameters.set_index(
             {layer.name: random_mask(layer.size, layer.active(), generator) for layer in self.sparse_layers}
         )
 
     def begin_step(self, moment: Moment) -> None:
         done = moment.total_steps + 1
-        due = self.sparse_layers and done % self.interval == 0 and done < self.stop * self.site.total_steps
+        due = self.sparse_layers and done % self.interval == 0 and done < self.stop * self.context.total_steps
         self._dense = None
         if due:
             shapes = {name: spec.shape for name, spec in self.parameters.values.specs.items()}
@@ -49,14 +49,14 @@ class RigL(Sparsifier, name="rigl"):
         if self._dense is None:
             return
         done = moment.total_steps + 1
-        share = self.drop_fraction / 2 * (1 + math.cos(math.pi * done / (self.stop * self.site.total_steps)))
+        share = self.drop_fraction / 2 * (1 + math.cos(math.pi * done / (self.stop * self.context.total_steps)))
         changes, moved = {}, {}
         for layer in self.sparse_layers:
             index = self.parameters.index[layer.name]
-            kept = index[best(np.abs(self.parameters.values[layer.name]), len(index) - round(share * len(index)))]
+            kept = index[top_k(np.abs(self.parameters.values[layer.name]), len(index) - round(share * len(index)))]
             wanted = np.abs(self._dense[layer.name]).ravel()
             wanted[kept] = -1.0  # taken already
-            grown = best(wanted, len(index) - len(kept))
+            grown = top_k(wanted, len(index) - len(kept))
             changes[layer.name] = np.union1d(kept, grown)
             new = int((~np.isin(grown, index)).sum())
             moved[layer.name] = {

@@ -7,7 +7,7 @@ import numpy as np
 from sparcl.data import Task
 from sparcl.options import AtLeastOne
 from sparcl.sparsity.importance import Probe, mean_gradients
-from sparcl.sparsity.masks import best
+from sparcl.sparsity.masks import top_k
 from sparcl.sparsity.moment import Moment
 from sparcl.sparsity.sparsifier import Sparsifier
 
@@ -24,11 +24,11 @@ class Snip(Sparsifier, name="snip"):
         if moment.task > 0 or not self.sparse_layers:
             return
         names = [layer.name for layer in self.sparse_layers]
-        batches = Probe(self.site).current(task, task.train, self.saliency_batches, single_head=False)
-        gradients = mean_gradients(self.site, names, batches)
+        batches = Probe(self.context).current(task, task.train, self.saliency_batches, single_head=False)
+        gradients = mean_gradients(self.context, names, batches)
         assert gradients is not None
         saliency = {name: np.abs(self.parameters.values[name] * gradients[name]) for name in names}
         self.parameters.set_index(
-            {layer.name: best(saliency[layer.name], layer.active()) for layer in self.sparse_layers}
+            {layer.name: top_k(saliency[layer.name], layer.active()) for layer in self.sparse_layers}
         )
         self.records.append({"adjustment": "saliency", "importance_batches": self.saliency_batches})

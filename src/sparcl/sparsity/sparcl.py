@@ -21,7 +21,7 @@ from sparcl.sparsity.ddr import DataRemoval, RemovalScore
 from sparcl.sparsity.dgm import GradientMasks, GradientScore
 from sparcl.sparsity.layers import Layer, sparse_layers
 from sparcl.sparsity.moment import Moment
-from sparcl.sparsity.sparsifier import Site, Sparsifier
+from sparcl.sparsity.sparsifier import Sparsifier, SparsifierContext
 from sparcl.sparsity.tdm import InitialMask, TaskAwareMasks
 
 # The paper's gradient sparsities s+q are .80, .92 and .97.
@@ -86,14 +86,14 @@ class SparCL(Sparsifier, name="sparcl"):
     gradient_score: Annotated[GradientScore, "DGM: the choice goes by cgi, or by the gradient's magnitude"] = "cgi"
     gradient_average: Annotated[Share, "DGM: how much of the earlier scores stays"] = 0.0
 
-    def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
-        super().__init__(site, options)
-        masks_gradients = self.dgm and gradient_share(site.sparsity, self.q) > 0
+    def __init__(self, context: SparsifierContext, options: Mapping[str, Any]) -> None:
+        super().__init__(context, options)
+        masks_gradients = self.dgm and gradient_share(context.sparsity, self.q) > 0
         if masks_gradients and not self.sparse_layers:
             # Gradient masks on dense weights: these are stored sparse with every position active.
-            self.sparse_layers = sparse_layers(site.network.graph, 0.0, names=self.layers)
+            self.sparse_layers = sparse_layers(context.network.graph, 0.0, names=self.layers)
         self.masks = TaskAwareMasks(
-            site,
+            context,
             self.sparse_layers,
             alpha=self.alpha,
             beta=self.beta,
@@ -108,7 +108,7 @@ class SparCL(Sparsifier, name="sparcl"):
             self.cutoff,
             self.one_shot,
             self.removal_score,
-            site.generators["removal"],
+            context.generators["removal"],
         )
         self.gradient_masks = None
         if masks_gradients:
@@ -137,7 +137,7 @@ class SparCL(Sparsifier, name="sparcl"):
             return
         if self.schedule == "stage_end":
             self._record(self.masks.begin_later_task() if moment.task > 0 else None)
-        elif self.site.epochs > self.stage_epochs:
+        elif self.context.epochs > self.stage_epochs:
             self._expand_officially()
 
     def begin_step(self, moment: Moment) -> None:
@@ -167,7 +167,7 @@ class SparCL(Sparsifier, name="sparcl"):
         if self.moves and self.schedule == "stage_end":
             present = task.train.select(self.removal.samples())
             expanded = stage == 0 and moment.task > 0
-            passes = self.presented // self.site.batch_size
+            passes = self.presented // self.context.batch_size
             self._record(self.masks.end_stage(task, present, expanded, last, passes))
         elif self.moves and self._has_grown_officially():
             self._record(self.masks.shrink_back(self._official_importance()))

@@ -30,7 +30,7 @@ SPARSIFIERS: dict[str, type["Sparsifier"]] = {}
 
 
 @dataclass(frozen=True)
-class Site:
+class SparsifierContext:
     """What the loop hands to a sparsifier."""
 
     network: Network
@@ -58,14 +58,14 @@ class Sparsifier(GradientWatcher):
             cls.name = name
             SPARSIFIERS[name] = cls
 
-    def __init__(self, site: Site, options: Mapping[str, Any]) -> None:
+    def __init__(self, context: SparsifierContext, options: Mapping[str, Any]) -> None:
         set_options(self, options)
-        self.site = site
-        self.parameters = site.network.parameters
+        self.context = context
+        self.parameters = context.network.parameters
         self.sparse_layers: list[Layer] = []
-        if site.sparsity > 0 or self.layer_sparsity:
+        if context.sparsity > 0 or self.layer_sparsity:
             self.sparse_layers = sparse_layers(
-                site.network.graph, site.sparsity, self.distribution, self.layers, self.layer_sparsity
+                context.network.graph, context.sparsity, self.distribution, self.layers, self.layer_sparsity
             )
 
         self.records: list[dict[str, Any]] = []  # what happened since the loop last looked, for the metrics

@@ -17,8 +17,8 @@ from sparcl.metrics.schedule import capped_importance_batches
 from sparcl.network.parameters import Index, find
 from sparcl.sparsity.importance import Probe, mean_gradients, weighted_sum
 from sparcl.sparsity.layers import Layer
-from sparcl.sparsity.masks import best, grow_randomly, random_mask, shrink
-from sparcl.sparsity.sparsifier import Site
+from sparcl.sparsity.masks import grow_randomly, random_mask, shrink, top_k
+from sparcl.sparsity.sparsifier import SparsifierContext
 
 InitialMask = Literal["random", "magnitude"]
 
@@ -26,7 +26,7 @@ InitialMask = Literal["random", "magnitude"]
 class TaskAwareMasks:
     def __init__(
         self,
-        site: Site,
+        context: SparsifierContext,
         layers: list[Layer],
         *,
         alpha: float,
@@ -36,14 +36,14 @@ class TaskAwareMasks:
         importance_batches: int,
         initial_mask: InitialMask,
     ) -> None:
-        self._site, self._layers = site, layers
-        self._parameters = site.network.parameters
+        self._context, self._layers = context, layers
+        self._parameters = context.network.parameters
         self._alpha, self._beta = alpha, beta
         self._p_inter, self._p_intra = p_inter, p_intra
         self._importance_batches = importance_batches
         self._initial_mask = initial_mask
-        self._probe = Probe(site)
-        self._generator = site.generators["masks"]
+        self._probe = Probe(context)
+        self._generator = context.generators["masks"]
         self.born: dict[str, NDArray[np.int16]] = {}  # the adjustment at which each active weight was grown; 0: never
         self.adjustments = 0
 
@@ -54,7 +54,7 @@ class TaskAwareMasks:
                 index[layer.name] = random_mask(layer.size, layer.active(), self._generator)
             else:
                 weights = np.abs(self._parameters.values.dense(layer.name)).ravel()
-                index[layer.name] = best(weights, layer.active())
+                index[layer.name] = top_k(weights, layer.active())
         self._set(index)
 
     def begin_later_task(self) -> dict[str, Any] | None:
@@ -89,8 +89,8 @@ class TaskAwareMasks:
     def importance(self, task: Task, samples: Samples, batches: int) -> dict[str, NDArray[Any]]:
         """CWI of every active weight."""
         names = [layer.name for layer in self._layers]
-        current = mean_gradients(self._site, names, self._probe.current(task, samples, batches, single_head=True))
-        buffered = mean_gradients(self._site, names, self._probe.buffer(batches))
+        current = mean_gradients(self._context, names, self._probe.current(task, samples, batches, single_head=True))
+        buffered = mean_gradients(self._context, names, self._probe.buffer(batches))
         gradients = weighted_sum(names, [(self._alpha, current), (self._beta, buffered)])
         return {name: np.abs(self._parameters.values[name]) + gradients[name] for name in names}
 
@@ -124,7 +124,7 @@ class TaskAwareMasks:
                 born[stayed] = self.born[name][places[stayed]]
             self.born[name] = born
         self._parameters.set_index(index)
-        self._site.method.weights_moved()
+        self._context.method.weights_moved()
 
     def _record(self, what: str, before: dict[str, Index], kept: dict[str, Index], batches: int) -> dict[str, Any]:
         """What an adjustment did, layer by layer. `kept`: what was there all the time."""

@@ -10,9 +10,9 @@ from sparcl.report.measures import RunView
 from sparcl.report.page.parts import Section, note_on, run_tag
 from sparcl.report.run_record import StoredBuffer
 
-MOST_IMAGES = 120  # of a run, where its classes allow
-MOST_OF_A_CLASS = 6
-MOST_CLASSES = 200
+MAX_IMAGES = 120  # of a run, where its classes allow
+MAX_OF_A_CLASS = 6
+MAX_CLASSES = 200
 LARGEST_SIDE = 40  # pixels of a shown image
 
 
@@ -26,9 +26,9 @@ def section(views: Sequence[RunView]) -> Section:
 
 def _buffer(view: RunView, buffer: StoredBuffer) -> Markup:
     labels = np.unique(buffer.labels)
-    each = max(1, min(MOST_OF_A_CLASS, MOST_IMAGES // len(labels)))
+    each = max(1, min(MAX_OF_A_CLASS, MAX_IMAGES // len(labels)))
     names, strips = view.run.class_names, []
-    for label in labels[:MOST_CLASSES]:
+    for label in labels[:MAX_CLASSES]:
         of_class = np.flatnonzero(buffer.labels == label)
         # Spread over the buffer rather than its first ones, so that what came early and late is seen.
         shown = of_class[np.linspace(0, len(of_class) - 1, min(each, len(of_class))).round().astype(int)]
@@ -44,8 +44,8 @@ def _buffer(view: RunView, buffer: StoredBuffer) -> Markup:
         )
         strips.append(element("figure", picture, caption, class_="strip"))
     count = f" keeps {len(buffer.labels)} images of {len(labels)} classes"
-    if len(labels) > MOST_CLASSES:
-        count += f"; {MOST_CLASSES} of the classes are shown"
+    if len(labels) > MAX_CLASSES:
+        count += f"; {MAX_CLASSES} of the classes are shown"
     return join(
         element("h3", run_tag(view), count), element("div", *strips, class_="strips" if each > 1 else "strips single")
     )

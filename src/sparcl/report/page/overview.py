@@ -21,7 +21,7 @@ from sparcl.report.page.parts import (
 )
 from sparcl.report.run_record import KINDS, RunRecord
 
-MOST_CARDS = 4  # more runs stand in a table
+MAX_CARDS = 4  # more runs stand in a table
 COSTS = (
     ("FLOPs", FULL_FLOPS, flops_text),
     ("time to train", TRAINING_TIME, seconds_text),
@@ -33,7 +33,7 @@ HEADINGS = (*KINDS.values(), "forgetting", *(heading for heading, _, _ in COSTS)
 def section(views: Sequence[RunView], notes: Sequence[str]) -> Section:
     content = [note(text) for text in notes]
     content += [note(f"Warning: {view.name}: {line}") for view in views for line in view.run.warnings]
-    if len(views) <= MOST_CARDS:
+    if len(views) <= MAX_CARDS:
         content.append(grid(*(_card(view, [other.run for other in views]) for view in views)))
     elif views:
         measured = {view.series: _measures(view.run) for view in views}

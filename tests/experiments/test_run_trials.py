@@ -2,8 +2,8 @@
 
 import pytest
 
-from sparcl.experiments.conduct import MOST_LOSSES, conduct
 from sparcl.experiments.launch import Ended
+from sparcl.experiments.run_trials import MAX_LOSSES, run_trials
 from sparcl.experiments.trial import Trial
 from sparcl.files import write_json
 from sparcl.learning.settings import resolve
@@ -52,34 +52,34 @@ class Watcher:
     def __init__(self):
         self.left = []
 
-    def show(self, standings, seconds_left):
-        assert len({standing.directory for standing in standings}) == len(standings)
+    def show(self, statuses, seconds_left):
+        assert len({status.directory for status in statuses}) == len(statuses)
         self.left.append(seconds_left)
 
 
 def test_a_lost_trial_goes_on_and_a_failed_one_holds_nobody_up(tmp_path):
     pool = Pool({"seed 0": [LOST, LOST, DONE], "seed 1": [FAILED], "seed 2": [DONE], "seed 3": [LOST] * 9})
-    standings = conduct([trial(seed) for seed in range(4)], tmp_path, pool, Watcher())
-    assert [one.place for one in standings] == ["finished", "failed", "finished", "failed"]
-    assert standings[1].message == "it diverged"
+    statuses = run_trials([trial(seed) for seed in range(4)], tmp_path, pool, Watcher())
+    assert [one.place for one in statuses] == ["finished", "failed", "finished", "failed"]
+    assert statuses[1].message == "it diverged"
     assert pool.started.count("seed 0") == 3
     assert pool.started.count("seed 1") == 1
-    assert pool.started.count("seed 3") == MOST_LOSSES + 1
+    assert pool.started.count("seed 3") == MAX_LOSSES + 1
     assert pool.closed and not pool.stopped
 
 
 def test_what_is_finished_is_not_started_and_equal_trials_are_one(tmp_path):
-    conduct([trial(0)], tmp_path, Pool({"seed 0": [DONE]}), Watcher())
+    run_trials([trial(0)], tmp_path, Pool({"seed 0": [DONE]}), Watcher())
     pool = Pool({"seed 1": [DONE]})
-    standings = conduct([trial(0), trial(1), trial(0), trial(1)], tmp_path, pool, Watcher())
+    statuses = run_trials([trial(0), trial(1), trial(0), trial(1)], tmp_path, pool, Watcher())
     assert pool.started == ["seed 1"]
-    assert [one.place for one in standings] == ["cached", "finished"]
+    assert [one.place for one in statuses] == ["cached", "finished"]
 
 
 def test_an_interrupt_stops_the_pool(tmp_path):
     pool = Pool({"seed 0": [KeyboardInterrupt()]})
     with pytest.raises(KeyboardInterrupt):
-        conduct([trial(0)], tmp_path, pool, Watcher())
+        run_trials([trial(0)], tmp_path, pool, Watcher())
     assert pool.stopped and pool.closed
 
 
@@ -88,5 +88,5 @@ def test_the_time_left_follows_from_the_work_done(tmp_path):
     now = iter(range(100))
     watcher = Watcher()
     pool = Pool({f"seed {seed}": [DONE] for seed in range(4)})
-    conduct([trial(seed) for seed in range(4)], tmp_path, pool, watcher, clock=lambda: next(now))
+    run_trials([trial(seed) for seed in range(4)], tmp_path, pool, watcher, clock=lambda: next(now))
     assert watcher.left == pytest.approx([3.0, 2.0, 1.0, 0.0, 0.0])

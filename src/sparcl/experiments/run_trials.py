@@ -10,7 +10,7 @@ from sparcl.experiments.launch import Ended
 from sparcl.experiments.trial import Progress, Trial, is_finished, progress_of
 from sparcl.learning.run_directory import RunDirectory
 
-MOST_LOSSES = 3  # a trial whose process is killed again and again is given up
+MAX_LOSSES = 3  # a trial whose process is killed again and again is given up
 LOOK_EVERY = 0.5  # seconds
 
 Place = Literal["waiting", "running", "finished", "cached", "failed"]
@@ -27,7 +27,7 @@ class Pool(Protocol):
 
 
 @dataclass
-class Standing:
+class TrialStatus:
     """How a trial stands."""
 
     trial: Trial
@@ -45,38 +45,38 @@ class Standing:
 
 
 class Watcher(Protocol):
-    def show(self, standings: Sequence[Standing], seconds_left: float | None) -> None: ...
+    def show(self, statuses: Sequence[TrialStatus], seconds_left: float | None) -> None: ...
 
 
-def conduct(
+def run_trials(
     trials: Sequence[Trial], root: Path, pool: Pool, watcher: Watcher, clock: Callable[[], float] = time.monotonic
-) -> list[Standing]:
+) -> list[TrialStatus]:
     """Run all trials; Ctrl-C stops them, each with a checkpoint, and is passed on.
 
     A trial that fails does not hold up the others.
     """
-    standings: dict[Path, Standing] = {}
+    statuses: dict[Path, TrialStatus] = {}
     for trial in trials:  # equal settings are one trial
         directory = trial.directory(root)
         place: Place = "cached" if is_finished(directory) else "waiting"
-        standings.setdefault(directory.path, Standing(trial, directory.path, place))
-    everything = list(standings.values())
-    outlook = Outlook(everything, clock)
-    waiting = [standing for standing in everything if standing.place == "waiting"]
-    running: dict[Path, Standing] = {}
+        statuses.setdefault(directory.path, TrialStatus(trial, directory.path, place))
+    everything = list(statuses.values())
+    eta = Eta(everything, clock)
+    waiting = [status for status in everything if status.place == "waiting"]
+    running: dict[Path, TrialStatus] = {}
     try:
         while waiting or running:
             while waiting and pool.has_room():
-                standing = waiting.pop(0)
-                pool.start(standing.trial, standing.directory)
-                standing.place = "running"
-                running[standing.directory] = standing
+                status = waiting.pop(0)
+                pool.start(status.trial, status.directory)
+                status.place = "running"
+                running[status.directory] = status
             for path, ended in pool.ended(LOOK_EVERY).items():
                 if _settle(running.pop(path), ended):
-                    waiting.insert(0, standings[path])
-            for standing in running.values():
-                standing.progress = progress_of(standing.trial.directory(root)) or standing.progress
-            watcher.show(everything, outlook.seconds_left())
+                    waiting.insert(0, statuses[path])
+            for status in running.values():
+                status.progress = progress_of(status.trial.directory(root)) or status.progress
+            watcher.show(everything, eta.seconds_left())
     except BaseException:
         pool.stop()
         raise
@@ -86,38 +86,38 @@ def conduct(
     return everything
 
 
-def _settle(standing: Standing, ended: Ended) -> bool:
+def _settle(status: TrialStatus, ended: Ended) -> bool:
     """Whether it must be started once more."""
     if ended.state == "finished":
-        standing.place, standing.message = "finished", ""
-        result = RunDirectory(standing.directory).result() or {}
+        status.place, status.message = "finished", ""
+        result = RunDirectory(status.directory).result() or {}
         averages = {kind: matrix["average"] for kind, matrix in result.items() if kind != "warnings"}
-        standing.progress = Progress(accuracy={kind: one for kind, one in averages.items() if one is not None})
+        status.progress = Progress(accuracy={kind: one for kind, one in averages.items() if one is not None})
         return False
-    standing.message = ended.message
-    standing.losses += 1
-    if ended.state == "failed" or standing.losses > MOST_LOSSES:
-        standing.place = "failed"
+    status.message = ended.message
+    status.losses += 1
+    if ended.state == "failed" or status.losses > MAX_LOSSES:
+        status.place = "failed"
         return False
-    standing.place = "waiting"
+    status.place = "waiting"
     return True
 
 
-class Outlook:
+class Eta:
     """How long everything will take, judged by what has been done since the start."""
 
-    def __init__(self, standings: Sequence[Standing], clock: Callable[[], float]) -> None:
-        self._standings, self._clock, self._began = standings, clock, clock()
-        self._before = {standing.directory: standing.share for standing in standings}
+    def __init__(self, statuses: Sequence[TrialStatus], clock: Callable[[], float]) -> None:
+        self._statuses, self._clock, self._began = statuses, clock, clock()
+        self._before = {status.directory: status.share for status in statuses}
 
     def seconds_left(self) -> float | None:
         done = left = 0.0
-        for standing in self._standings:
-            if standing.place == "failed":
+        for status in self._statuses:
+            if status.place == "failed":
                 continue
-            told = standing.progress
-            before = told.resumed_at / told.total if told.total else self._before[standing.directory]
-            done += standing.trial.weight * max(0.0, standing.share - before)
-            left += standing.trial.weight * (1 - standing.share)
+            told = status.progress
+            before = told.resumed_at / told.total if told.total else self._before[status.directory]
+            done += status.trial.weight * max(0.0, status.share - before)
+            left += status.trial.weight * (1 - status.share)
         elapsed = self._clock() - self._began
         return left * elapsed / done if done and elapsed else None

@@ -29,7 +29,7 @@ class HistoryEntry(Checked, ignores_unknown=True):
     after: Judgement
 
 
-class Base:
+class BaseState:
     """Empty before the first learn."""
 
     def __init__(self, states: States, number: int) -> None:

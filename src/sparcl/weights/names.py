@@ -1,0 +1,178 @@
+"""Which tensor of a file belongs to which parameter of a graph.
+
+Tried in turn: the graph's own names (as in our files, and as `from_torch` keeps them); the names that torchvision, timm
+and others give to the same network; and, for a state dict, whose entries are in the order of the layers, order and
+shape. All but the classifier must be there with the right shape. The classifier is taken over where it fits: another
+task has other classes.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sparcl.graph import Graph
+from sparcl.graph.graph import ParameterSpec, Shape
+from sparcl.weights.file import UnusableError, shown
+
+Shapes = Mapping[str, Shape | None]  # by name, in the order of the file; None: any that its positions fit into
+
+COUNTER = "num_batches_tracked"  # of a batch normalisation in PyTorch; nobody needs it
+PARTS = ("weight", "bias", "running_mean", "running_var")
+
+
+@dataclass(frozen=True)
+class Matches:
+    """By name of the graph, the name in the file; and what has no counterpart."""
+
+    how: str
+    found: Mapping[str, str]
+    classifier: str  # why the classifier keeps its initial values, or nothing
+    unused: tuple[str, ...]  # names in the file
+
+    def notes(self) -> Iterator[str]:
+        """For whoever starts with these weights."""
+        yield f"{len(self.found)} tensors were loaded by {self.how}."
+        if self.classifier:
+            yield self.classifier
+        if self.unused:
+            yield f"Not used: {listed(self.unused)}."
+
+
+def match(graph: Graph, shapes: Shapes, ordered: bool, with_classifier: bool = True) -> Matches:
+    """Raises UnusableError if the file has not everything that the graph needs, `with_classifier` or without."""
+    shapes = {name: shape for name, shape in shapes.items() if name.rpartition(".")[2] != COUNTER}
+    body, last = _specs(graph)
+    attempts = [(how, _by_name(shapes, translate)) for how, translate in LAYOUTS.items()]
+    how, names = max(attempts, key=lambda attempt: sum(spec.name in attempt[1] for spec in body))
+    missing = [spec.name for spec in body if spec.name not in names]
+    if missing and ordered:
+        in_order = _by_order(shapes, body, last)
+        if in_order is not None:
+            how, names, missing = "their order and shapes", in_order, []
+    if len(missing) == len(body):
+        raise UnusableError(
+            f"is of another network: it begins with {listed(list(shapes), 2)}, this one with {missing[0]}"
+        )
+    if missing:
+        raise UnusableError(f"does not have everything that the network needs; it lacks {listed(missing)}")
+    for spec in body:
+        if not _fits(shapes[names[spec.name]], spec):
+            raise UnusableError(_wrong_shape(names[spec.name], shapes[names[spec.name]], spec))
+    found = {spec.name: names[spec.name] for spec in body}
+    of_classifier = {spec.name: names[spec.name] for spec in last if spec.name in names}
+    reason = (
+        _classifier_stays(shapes, last, of_classifier)
+        if with_classifier
+        else f"{_node(last)} keeps its initial values."
+    )
+    if not reason:
+        found |= of_classifier
+    used = {*found.values(), *of_classifier.values()}
+    return Matches(how, found, reason, tuple(name for name in shapes if name not in used))
+
+
+def _specs(graph: Graph) -> tuple[list[ParameterSpec], list[ParameterSpec]]:
+    """All numbers of the graph in the order of its layers; those of the last layer that has any apart."""
+    layers = [[*graph.parameters_of(node), *graph.statistics_of(node)] for node in graph]
+    layers = [layer for layer in layers if layer]
+    return [spec for layer in layers[:-1] for spec in layer], layers[-1]
+
+
+def _classifier_stays(shapes: Shapes, specs: list[ParameterSpec], names: Mapping[str, str]) -> str:
+    """Why the classifier keeps its initial values; nothing if it need not."""
+    layer = _node(specs)
+    if len(names) < len(specs):
+        return f"{layer} keeps its initial values: the file has none."
+    for spec in specs:
+        shape = shapes[names[spec.name]]
+        if not _fits(shape, spec):
+            return (
+                f"{layer} keeps its initial values: "
+                f"{spec.name} is {_text(shape)} in the file and {_text(spec.shape)} here."
+            )
+    return ""
+
+
+def _node(specs: list[ParameterSpec]) -> str:
+    return specs[0].name.rpartition(".")[0]
+
+
+def _fits(shape: Shape | None, spec: ParameterSpec) -> bool:
+    return shape is None or shape == spec.shape
+
+
+def _wrong_shape(name: str, shape: Shape | None, spec: ParameterSpec) -> str:
+    return f"does not fit: {shown(name)} has shape {_text(shape)}, and {spec.name} must have {_text(spec.shape)}"
+
+
+def _text(shape: Shape | None) -> str:
+    return "x".join(map(str, shape)) if shape else "of a single number"
+
+
+def listed(names: "list[str] | tuple[str, ...]", most: int = 3) -> str:
+    """ "a, b, c and 7 more"."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(shown(name) for name in names[:most]) + more
+
+
+# By name
+
+
+def _by_name(shapes: Shapes, translate: Callable[[str], str]) -> dict[str, str]:
+    """By the name that it would have in a graph, the name in the file. Wrappers put a name before all others."""
+    prefix = _common_prefix(list(shapes))
+    found: dict[str, str] = {}
+    for start in dict.fromkeys(("", prefix)):
+        for name in shapes:
+            layer, _, part = name.removeprefix(start).rpartition(".")
+            found.setdefault(f"{translate(layer)}.{part}", name)
+    return found
+
+
+def _common_prefix(names: list[str]) -> str:
+    """ "module." of "module.conv1.weight", "module.fc.bias"."""
+    parts = [name.split(".")[:-1] for name in (min(names, default=""), max(names, default=""))]
+    same = []
+    for one, other in zip(*parts, strict=False):
+        if one != other:
+            break
+        same.append(f"{one}.")
+    return "".join(same)
+
+
+def _resnet(layer: str) -> str:
+    """torchvision's and timm's ResNet; `shortcut`, `linear` and `classifier` are those of networks for small images."""
+    if found := re.fullmatch(r"layer(\d+)\.(\d+)\.(conv|bn)(\d)", layer):
+        return f"stage{found[1]}.block{int(found[2]) + 1}.{found[3]}{found[4]}"
+    if found := re.fullmatch(r"layer(\d+)\.(\d+)\.(?:downsample|shortcut)\.([01])", layer):
+        return f"stage{found[1]}.block{int(found[2]) + 1}.shortcut.{('conv', 'bn')[int(found[3])]}"
+    return {"conv1": "stem.conv", "bn1": "stem.bn", "fc": "classifier", "linear": "classifier"}.get(layer, layer)
+
+
+LAYOUTS: dict[str, Callable[[str], str]] = {
+    "their names": lambda layer: layer,
+    "the names of torchvision's ResNet": _resnet,
+}
+
+
+# By order
+
+
+def _by_order(shapes: Shapes, body: list[ParameterSpec], last: list[ParameterSpec]) -> dict[str, str] | None:
+    """The file's tensors in the order of the graph's, if each has the right kind and shape; of the classifier the kind
+    is enough."""
+    names = list(shapes)
+    if len(names) < len(body):
+        return None
+    for name, spec in zip(names, body, strict=False):
+        if _part(name) != _part(spec.name) or shapes[name] != spec.shape:
+            return None
+    rest = names[len(body) :]
+    found = dict(zip((spec.name for spec in body), names, strict=False))
+    if [_part(name) for name in rest] == [_part(spec.name) for spec in last]:
+        found |= dict(zip((spec.name for spec in last), rest, strict=True))
+    return found
+
+
+def _part(name: str) -> str:
+    return name.rpartition(".")[2]
