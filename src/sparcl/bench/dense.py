@@ -6,7 +6,6 @@ Torch is imported inside the functions: the package must be importable on device
 """
 
 import importlib.util
-import operator
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,6 +16,8 @@ from sparcl.bench.contender import Side
 from sparcl.bench.timing import Step
 from sparcl.bench.workload import LEARNING_RATE, Kind, Workload
 from sparcl.graph import Graph, Node
+from sparcl.network.parameters import Parameters
+from sparcl.operations import Conv
 
 if TYPE_CHECKING:
     import torch
@@ -30,43 +31,50 @@ def available() -> bool:
 
 
 def module_of(graph: Graph) -> "torch.nn.Module":
-    """The graph as an ordinary module of torch.nn layers, with PyTorch's default initialisation."""
-    import torch.fx
+    """The graph as a module of PyTorch, with the initial values that the graph's operations give."""
+    import torch
 
-    steps = torch.fx.Graph()
-    made = {graph.nodes[0].name: steps.placeholder("images")}
-    layers: dict[str, torch.nn.Module] = {}
-    for node in graph.nodes[1:]:
-        inputs = tuple(made[name] for name in node.inputs)
-        if node.op == "add":
-            made[node.name] = steps.call_function(operator.add, inputs)
-        elif node.op == "global_average_pool":
-            made[node.name] = steps.call_method("mean", (*inputs, (2, 3)))
-        else:
-            layers[node.name] = _layer(graph, node)
-            made[node.name] = steps.call_module(node.name, inputs)
-    steps.output(made[graph.nodes[-1].name])
-    return torch.fx.GraphModule(layers, steps)
+    parameters = Parameters(graph)
+    parameters.initialise(graph, np.random.default_rng(0))
+    consumers = graph.consumers()
 
+    class NodePass:
+        """A node's view of a forward pass (sparcl.operations.TorchPass)."""
 
-def _layer(graph: Graph, node: Node) -> "torch.nn.Module":
-    from torch import nn
+        momentum = None
 
-    source = graph[node.inputs[0]]
-    match node.op:
-        case "conv":
-            return nn.Conv2d(source.shape[0], node.shape[0], node.kernel, node.stride, node.padding, bias=node.bias)
-        case "batch_norm":
-            return nn.BatchNorm2d(node.shape[0])
-        case "relu":
-            alone = graph.consumers()[source.name] == 1
-            return nn.ReLU(inplace=alone and source.op in ("batch_norm", "add"))
-        case "max_pool":
-            return nn.MaxPool2d(node.kernel)
-        case "linear":
-            return nn.Linear(source.shape[0], node.shape[0])
-        case _:
-            raise AssertionError(f"there is no layer for {node.op!r}")
+        def __init__(self, module: "GraphModule", node: Node) -> None:
+            self._module, self._name = module, node.name.replace(".", "_")
+            self.train = module.training
+            source = graph[node.inputs[0]]
+            self.in_place = consumers[source.name] == 1 and source.op.role in ("norm", "sum")
+
+        def parameter(self, part: str) -> torch.Tensor | None:
+            return getattr(self._module, f"{self._name}__{part}", None)
+
+        def statistic(self, part: str) -> torch.Tensor:
+            found: torch.Tensor = getattr(self._module, f"{self._name}__{part}")
+            return found
+
+    class GraphModule(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name in parameters.values:
+                layer, _, part = name.rpartition(".")
+                values = torch.from_numpy(np.ascontiguousarray(parameters.values[name]))
+                self.register_parameter(f"{layer.replace('.', '_')}__{part}", torch.nn.Parameter(values))
+            for name in parameters.statistics:
+                layer, _, part = name.rpartition(".")
+                statistics = torch.from_numpy(parameters.statistics[name].copy())
+                self.register_buffer(f"{layer.replace('.', '_')}__{part}", statistics)
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            outputs = {graph.nodes[0].name: images}
+            for node in graph.nodes[1:]:
+                outputs[node.name] = node.op.torch([outputs[name] for name in node.inputs], NodePass(self, node))
+            return outputs[graph.nodes[-1].name]
+
+    return GraphModule()
 
 
 def variants(kind: Kind, work: Workload, threads: int, compiled: bool) -> list[Side]:
@@ -139,7 +147,8 @@ def convolution_pass(work: Workload, threads: int, layer: str, op: str) -> Step:
 
     x = tensor((work.batch, *graph[node.inputs[0]].shape))
     weight, dy = tensor(graph.parameters_of(node)[0].shape), tensor((work.batch, *node.shape))
-    stride, padding = [node.stride] * 2, [node.padding] * 2
+    assert isinstance(node.op, Conv)
+    stride, padding = [node.op.stride] * 2, [node.op.padding] * 2
     if op == "convolve":
         return lambda: torch.ops.aten.convolution(x, weight, None, stride, padding, [1, 1], False, [0, 0], 1)
     wanted = [op == "data_gradient", op == "weight_gradient", False]

@@ -10,6 +10,7 @@ from sparcl.bench.timing import LeftOutError, Note, Progress, interleaved
 from sparcl.bench.versus import Protocol
 from sparcl.bench.workload import Workload
 from sparcl.graph import Graph, Node
+from sparcl.operations import Conv
 from sparcl.sparsity.layers import sparse_layers
 
 PASSES = {"forward": "convolve", "data gradient": "data_gradient", "weight gradient": "weight_gradient"}
@@ -64,7 +65,7 @@ def measure_layers(
 ) -> list[LayerRow]:
     work.check("train")
     graph, rows = work.graph(), []
-    convolutions = [node for node in graph if node.op == "conv"]
+    convolutions = [node for node in graph if node.op.role == "convolution"]
     with contextlib.ExitStack() as processes:
 
         def start(title: str, must_work: bool = False) -> Contender:
@@ -109,6 +110,7 @@ def totals(rows: Sequence[LayerRow]) -> list[Total]:
 
 
 def _row(graph: Graph, node: Node, batch: int, sparsity: float, name: str, times: dict[str, float]) -> LayerRow:
+    assert isinstance(node.op, Conv)
     dense_flops = 2.0 * graph.macs_of(node) * batch
     active = {layer.name: layer.active() / layer.size for layer in sparse_layers(graph, sparsity)}
     density = active.get(f"{node.name}.weight", 1.0)
@@ -120,8 +122,8 @@ def _row(graph: Graph, node: Node, batch: int, sparsity: float, name: str, times
         inputs=graph[node.inputs[0]].shape[0],
         outputs=node.shape[0],
         size=node.shape[1],
-        kernel=node.kernel,
-        stride=node.stride,
+        kernel=node.op.kernel,
+        stride=node.op.stride,
         work=name,
         native_ms=ours,
         native_gflops=density * dense_flops / ours / 1e6,

@@ -106,7 +106,7 @@ class SingleSteps:
     """Runs single steps of a network's plan, in which every buffer has a place of its own."""
 
     def __init__(self, net: NativeNetwork, work: Workload) -> None:
-        net.predict(work.images())  # binds the engine to the parameters
+        net.prepare()
         self.plan = compile_graph(net.graph, work.batch, _engine.lanes())
         self.plan.arena = place_apart(self.plan.buffers.values())
         self._flat = net.flat_arrays()
@@ -126,7 +126,7 @@ class SingleSteps:
         found = [
             number
             for number, step in enumerate(self.plan.steps)
-            if (step.layer, step.op, step.again) == (layer, op, False)
+            if (step.layer, step.op, step.recompute) == (layer, op, False)
         ]
         if not found:
             raise SparclError(f"the plan has no step {op!r} of {layer}")

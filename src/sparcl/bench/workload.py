@@ -38,7 +38,7 @@ class Workload:
 
     def check(self, kind: Kind) -> None:
         """That there is such a network, and that it can be trained with such a batch."""
-        tiny = [node.name for node in self.graph() if node.op == "batch_norm" and node.shape[1:] == (1, 1)]
+        tiny = [node.name for node in self.graph() if node.op.role == "norm" and node.shape[1:] == (1, 1)]
         if kind == "train" and self.batch == 1 and tiny:
             raise SparclError(
                 f"A batch of one image cannot be normalised at {tiny[0]}, whose maps have a single pixel. "

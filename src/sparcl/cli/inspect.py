@@ -31,7 +31,7 @@ sparcl inspect --plan cifar10/sparcl-derpp-95       # what the engine does step 
 
 def inspect(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A network (resnet18, convnet), or a run directory.")
+        str, typer.Argument(metavar="MODEL", help="A network, or a run directory.")
     ] = "resnet18",
     width: Annotated[int, typer.Option(min=1, help="Channels of the first layer.")] = 64,
     image_size: Annotated[int, typer.Option(min=1, help="Height and width of the images.")] = 32,
@@ -68,7 +68,7 @@ def _as_json(graph: Graph) -> dict[str, object]:
     nodes = [
         {
             "name": node.name,
-            "op": node.op,
+            "op": node.op.name,
             "inputs": list(node.inputs),
             "shape": list(node.shape),
             "parameters": sum(spec.size for spec in graph.parameters_of(node)),
@@ -84,7 +84,7 @@ def _print(graph: Graph) -> None:
     table.add_column("parameters", f"{graph.parameter_count():,}", justify="right")
     table.add_column("MACs", f"{graph.macs():,}", justify="right")
     for node in graph:
-        operation = f"{node.op} {node.kernel}x{node.kernel} /{node.stride}" if node.op == "conv" else node.op
+        operation = node.op.described()
         parameters = sum(spec.size for spec in graph.parameters_of(node))
         table.add_row(
             node.name,

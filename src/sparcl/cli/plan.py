@@ -14,10 +14,10 @@ from sparcl.cli.run import chosen_settings
 from sparcl.compiler import Plan, PlanStep, compile_graph, place_apart
 from sparcl.graph import Graph, build_model
 from sparcl.learning.planned_stream import stream_without_pictures
+from sparcl.network.folding import engine_nodes, fold
 from sparcl.network.native import NativeNetwork
 from sparcl.sparsity.layers import layers_of
 
-TILE_SHAPES = ("1x1", "1x2", "1x4", "1x8", "1x16", "2x4", "2x8", "4x4")  # of native/kernels/kernels.h
 BYTES = 4  # of a float
 
 
@@ -28,7 +28,8 @@ def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
     graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
     net = build(graph, layers_of(graph, chosen.sparsity, chosen.sparsifier.options))
     images = batch or chosen.batch_size
-    plan, inference = net.program(images, backward=True).plan, net.program(images, backward=False).plan
+    plan = net.program(images).plan
+    inference = _engine.Model.from_nodes(engine_nodes(fold(graph, net.parameters))).steps
     content = {
         "preset": preset,
         "batch": images,
@@ -36,12 +37,9 @@ def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
         "instruction_set": _engine.instruction_set(),
         "lanes": plan.lanes,
         "steps": [_step(net, plan, number) for number in range(len(plan.steps))],
-        "inference_steps": [_step(net, inference, number) for number in range(len(inference.steps))],
+        "inference_steps": [{"number": number, **step} for number, step in enumerate(inference)],
         "buffers": [_buffer(plan, name) for name in plan.buffers],
-        "memory": {
-            "training": _memory(graph, images, plan.lanes, backward=True),
-            "inference": _memory(graph, images, plan.lanes, backward=False),
-        },
+        "memory": {"bytes": plan.arena * BYTES, "bytes_without_sharing": _apart(graph, images, plan.lanes) * BYTES},
     }
     if as_json:
         print(json.dumps(content))
@@ -67,14 +65,14 @@ def _how(net: NativeNetwork, step: PlanStep) -> str:
     """The kernel's knobs, or which of its parts are used."""
     match step.op:
         case "convolve" | "data_gradient" | "weight_gradient":
-            return _knobs(net, step) + (", once more" if step.again else "")
+            return _knobs(net, step) + (", once more" if step.recompute else "")
         case "combine":
-            return _combination(step, "a") + (", once more" if step.again else "")
+            return _combination(step, "a") + (", once more" if step.recompute else "")
         case "combine_backward":
-            parts = (("norm", step.norm_a), ("gate of the ReLU", step.bits), ("adds", step.accumulate))
+            parts = (("norm", step.norm_a), ("gate of the activation", step.mask), ("adds", step.accumulate))
             return ", ".join(text for text, used in parts if used)
         case _:
-            return f"{step.kernel}x{step.kernel}" if step.kernel else ""
+            return net.graph[step.layer].op.described() if step.layer else ""
 
 
 def _knobs(net: NativeNetwork, step: PlanStep) -> str:
@@ -85,26 +83,24 @@ def _knobs(net: NativeNetwork, step: PlanStep) -> str:
         forward, data, gradient = net.engine.knobs(layer)
         shape = {"convolve": forward, "data_gradient": data, "weight_gradient": gradient}[step.op][0]
         channels = (data if step.op == "data_gradient" else forward)[1]
-        text = f"tiles {TILE_SHAPES[shape]}, blocks of {channels} channels"
+        rows, columns = _engine.TILE_SHAPES[shape]
+        text = f"tiles {rows}x{columns}, blocks of {channels} channels"
         if step.op == "weight_gradient":
             text += f", threads share the {'batch' if gradient[1] else 'outputs'}"
-    if step.accumulate:
-        text += ", adds"
-    folded = _combination(step, "y") if step.op == "convolve" else "y"  # in inference, what follows is folded in
-    return text if folded == "y" else f"{text}, then {folded}"
+    return f"{text}, adds" if step.accumulate else text
 
 
 def _combination(step: PlanStep, first: str) -> str:
     operands = [f"norm({name})" if norm else name for name, norm in ((first, step.norm_a), ("b", step.norm_b))]
     total = " + ".join(operands if step.b else operands[:1])
-    return f"relu({total})" if step.relu else total
+    return f"{step.activation}({total})" if step.activation else total
 
 
 def _buffer(plan: Plan, name: str) -> dict[str, Any]:
     buffer, extent = plan.buffers[name], plan.extents.get(name)
     return {
         "name": name,
-        "shape": list(extent[:3]) if extent else None,  # of a map; norms and signs keep mere lists of numbers
+        "shape": list(extent[:3]) if extent else None,  # of a map; norms and masks keep mere lists of numbers
         "row": extent.row if extent else None,
         "plane": extent.plane if extent else None,
         "bytes": buffer.floats * BYTES,
@@ -114,20 +110,18 @@ def _buffer(plan: Plan, name: str) -> dict[str, Any]:
     }
 
 
-def _memory(graph: Graph, images: int, lanes: int, backward: bool) -> dict[str, int]:
-    plan = compile_graph(graph, images, lanes, backward)
-    shared = plan.arena
-    return {"bytes": shared * BYTES, "bytes_without_sharing": place_apart(plan.buffers.values()) * BYTES}
+def _apart(graph: Graph, images: int, lanes: int) -> int:
+    """What the arena would be if no two buffers shared memory."""
+    return place_apart(compile_graph(graph, images, lanes).buffers.values())
 
 
 def _print(content: dict[str, Any]) -> None:
     images = f"{content['batch']} images in blocks of {content['lanes']} ({content['instruction_set']})"
     _print_steps(f"a training step of {images}", content["steps"])
-    _print_steps(f"predicting {images}", content["inference_steps"])
+    _print_inference(content["inference_steps"])
     _print_buffers(content["buffers"])
-    for purpose, memory in content["memory"].items():
-        shared, apart = memory["bytes"] / 1e6, memory["bytes_without_sharing"] / 1e6
-        print(f"Arena for {purpose}: {shared:.1f} MB; without sharing of memory {apart:.1f} MB.")
+    shared, apart = (content["memory"][part] / 1e6 for part in ("bytes", "bytes_without_sharing"))
+    print(f"Arena for training: {shared:.1f} MB; without sharing of memory {apart:.1f} MB.")
 
 
 def _print_steps(title: str, steps: list[dict[str, Any]]) -> None:
@@ -140,6 +134,18 @@ def _print_steps(title: str, steps: list[dict[str, Any]]) -> None:
             table.add_section()
         size = f"{step['bytes'] / 1e6:.2f}" if step["bytes"] else ""
         cells = (step["op"], step["layer"], step["how"], ", ".join(step["reads"]), step["writes"], size)
+        table.add_row(str(step["number"]), *cells)
+    print_table(table)
+
+
+def _print_inference(steps: list[dict[str, Any]]) -> None:
+    """Batch normalisations are folded into the weights; residuals and activations are parts of the steps."""
+    table = Table(title="predicting", box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    for heading in ("step", "operation", "layer", "then", "reads map", "adds map", "writes map", "shape"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading == "step" else "left")
+    for step in steps:
+        then = "" if step["activation"] == "none" else step["activation"]
+        cells = (step["op"], step["node"], then, step["in"], step["residual"], step["out"], step["shape"])
         table.add_row(str(step["number"]), *cells)
     print_table(table)
 

@@ -15,6 +15,7 @@ from sparcl.methods.method import GradientWatcher
 from sparcl.metrics.costs import CostCounter, LayerCost, NetworkCost
 from sparcl.metrics.schedule import DataRemoval, TrainingPlan, count_plan
 from sparcl.network import Network
+from sparcl.operations import Conv
 from sparcl.sparsity import Sparsifier
 from sparcl.sparsity.layers import default_layers
 from sparcl.sparsity.sparcl import gradient_share
@@ -24,10 +25,10 @@ def network_cost(graph: Graph) -> NetworkCost:
     masked = default_layers(graph)
     layers = []
     for node in graph:
-        if node.op in ("conv", "linear"):
+        if graph.macs_of(node):
             weight = graph.parameters_of(node)[0]
             layers.append(LayerCost(weight.name, weight.size, math.prod(node.shape[1:]), node.name in masked))
-    activations = sum(math.prod(node.shape) for node in graph if node.op == "conv")
+    activations = sum(math.prod(node.shape) for node in graph if isinstance(node.op, Conv))
     return NetworkCost(tuple(layers), graph.parameter_count(), activations)
 
 

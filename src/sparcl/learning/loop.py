@@ -44,7 +44,7 @@ def check_batch_sizes(settings: Settings, graph: Graph, replayed: int) -> None:
     `replayed`: samples that the fullest replay batch can have.
     """
     smallest = min(settings.batch_size, settings.replay_batch_size, replayed or settings.batch_size)
-    tiny = [node.name for node in graph if node.op == "batch_norm" and node.shape[1:] == (1, 1)]
+    tiny = [node.name for node in graph if node.op.role == "norm" and node.shape[1:] == (1, 1)]
     if smallest == 1 and tiny:
         raise SparclError(
             f"Batches of one sample cannot be normalised at {tiny[0]}, whose maps have a single pixel. "

@@ -134,6 +134,10 @@ class Conv(Operation):
             group=self.groups,
         )
 
+    def described(self) -> str:
+        kind = "depthwise" if self.depthwise else "conv"
+        return f"{kind} {self.kernel}x{self.kernel} /{self.stride}"
+
     def engine_name(self) -> str:
         return "conv" if self.may_be_sparse else "depthwise" if self.depthwise else "dense_conv"
 

@@ -118,6 +118,10 @@ class Operation:
         """The same as nodes of ONNX, in inference. `name`: of the node."""
         raise NotImplementedError
 
+    def described(self) -> str:
+        """In a table of a network's nodes."""
+        return self.name
+
     def engine_name(self) -> str:
         """The engine's operation that trains it; a model file calls it so too."""
         return self.name

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sparcl.compiler import is_projection
 from sparcl.errors import SparclError
-from sparcl.graph import Graph
+from sparcl.graph import Graph, Node
+from sparcl.operations import Conv
 
 Distribution = Literal["uniform", "erk"]
 
@@ -28,9 +30,16 @@ class Layer:
 
 
 def default_layers(graph: Graph) -> list[str]:
-    """Every convolution except the first and the 1x1 projections; the rest is a small part of the work."""
-    convolutions = [node for node in graph if node.op == "conv"]
-    return [node.name for node in convolutions[1:] if node.kernel > 1]
+    """Every convolution with more than one input for each output, except the first and those that skip pixels.
+
+    Depthwise convolutions, the 1x1 projections of residual blocks and linear layers are a small part of the work.
+    """
+    convolutions = [node for node in graph if isinstance(node.op, Conv)]
+    return [node.name for node in convolutions[1:] if _may_be_sparse(node) and not is_projection(node)]
+
+
+def _may_be_sparse(node: Node) -> bool:
+    return isinstance(node.op, Conv) and node.op.may_be_sparse
 
 
 def sparse_layers(
@@ -43,10 +52,11 @@ def sparse_layers(
     """The sparse layers of a graph. `names` replaces the default choice; `own_sparsity` is that of single ones."""
     chosen = list(names) or default_layers(graph)
     own_sparsity = own_sparsity or {}
-    known = {node.name for node in graph if node.op == "conv"}
     for name in [*chosen, *own_sparsity]:
-        if name not in known:
+        if not any(node.name == name and isinstance(node.op, Conv) for node in graph):
             raise SparclError(f"The network has no convolution called {name!r}; `sparcl inspect` lists them.")
+        if not _may_be_sparse(graph[name]):
+            raise SparclError(f"{name!r} cannot be sparse: only 1x1 and 3x3 convolutions that are not depthwise can.")
     shapes = {name: graph.parameters_of(graph[name])[0].shape for name in chosen}
     densities = dict.fromkeys(chosen, 1.0 - sparsity)
     if distribution == "erk":

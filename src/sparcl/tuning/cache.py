@@ -5,10 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sparcl import _engine
 from sparcl.files import locked, make_directory, write_error, write_json
 from sparcl.tuning.search import Tuned
-
-TILE_SHAPES = 8  # of native/kernels/kernels.h
 
 
 class TuningCache:
@@ -58,6 +57,6 @@ def checked_knobs(op: str, knobs: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(knobs) != len(expected) or any(type(knob) is not kind for knob, kind in zip(knobs, expected, strict=True)):
         raise ValueError(f"the knobs {knobs} of {op} make no sense")
     tile, channels = knobs
-    if tile not in range(TILE_SHAPES) or (op != "weight_gradient" and not 1 <= channels <= 65536):
+    if tile not in range(len(_engine.TILE_SHAPES)) or (op != "weight_gradient" and not 1 <= channels <= 65536):
         raise ValueError(f"the knobs {knobs} of {op} make no sense")
     return knobs

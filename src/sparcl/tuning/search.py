@@ -14,9 +14,10 @@ import numpy as np
 from sparcl import _engine
 from sparcl.graph import Node
 from sparcl.network.native import NativeNetwork
+from sparcl.operations import Conv
 from sparcl.tuning.genetic import Genome, evolve
 
-TILES = (5, 3, 7, 4, 6)  # of native/kernels/kernels.h: 2x4, 1x8, 4x4, 1x16, 2x8
+TILES = tuple(_engine.TILE_SHAPES.index(shape) for shape in ((2, 4), (1, 8), (4, 4), (1, 16), (2, 8)))
 CHANNELS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512)
 GENERATIONS = 4
 WORTHWHILE = 0.98  # a choice that is less than this much faster than the default is not taken
@@ -42,7 +43,7 @@ class _Bench:
         self.network = network
         self._gradients = network.parameters.gradients.flat.copy()  # the steps add to them
         self._touch_memory(images)
-        self.program = network.program(images, backward=True)
+        self.program = network.program(images)
         self.arena = network.take(self.program.plan.arena)
         self.steps = {
             (step.layer, step.op): number for number, step in enumerate(self.program.plan.steps) if step.op in PASSES
@@ -75,13 +76,14 @@ class _Bench:
 
 def kind_of(network: NativeNetwork, node: Node, op: str, images: int) -> str:
     """What decides which knobs are best; densities within a few percent are one kind."""
+    assert isinstance(node.op, Conv)
     inputs = network.graph[node.inputs[0]].shape
     index = network.parameters.index.get(f"{node.name}.weight")
     weights = network.graph.parameters_of(node)[0].size
     density = 1.0 if index is None else max(len(index), 1) / weights
     size = "x".join(map(str, inputs))
     return (
-        f"{op} {size} to {node.shape[0]}, {node.kernel}x{node.kernel} stride {node.stride}, "
+        f"{op} {size} to {node.shape[0]}, {node.op.kernel}x{node.op.kernel} stride {node.op.stride}, "
         f"density {density:.2g}, batch {images}, threads {_engine.threads()}"
     )
 
@@ -102,7 +104,7 @@ def tune(
     network.prepare()
     kinds: dict[str, list[tuple[str, str]]] = {}
     for node in network.graph:
-        if node.op == "conv" and not network.engine.uses_winograd(network.convolutions[node.name]):
+        if node.op.role == "convolution" and not network.engine.uses_winograd(network.convolutions[node.name]):
             for op in PASSES:
                 kinds.setdefault(kind_of(network, node, op, images), []).append((node.name, op))
     bench = _Bench(network, images)
