@@ -9,6 +9,23 @@ from hypothesis import strategies as st
 from sparcl.graph import Graph, GraphBuilder
 from sparcl.network import Parameters
 from sparcl.network.parameters import Index
+from sparcl.operations import (
+    Add,
+    AveragePool,
+    BatchNorm,
+    Concat,
+    Conv,
+    Dropout,
+    Flatten,
+    GlobalAveragePool,
+    HardSwish,
+    Linear,
+    MaxPool,
+    Operation,
+    Relu,
+    Relu6,
+)
+from sparcl.operations.dropout import STEPS
 
 
 class RandomGraph:
@@ -32,22 +49,25 @@ class RandomGraph:
     def some_node(self) -> str:
         return self.draw(st.sampled_from([name for name in self.shapes if len(self.shapes[name]) == 3][::-1][:4]))
 
+    def then(self, kind: str, operation: Operation, *sources: str) -> str:
+        name = self.build(self.name(kind), operation, *sources)
+        return self.made(name, self.build.shape(name))
+
     def conv(self, source: str, channels: int = 0, kernel: int = 0, stride: int = 0) -> str:
         channels = channels or self.draw(st.integers(1, 8) | st.integers(1, 40))
         kernel = kernel or self.draw(st.sampled_from([3, 1]))
         stride = stride or self.draw(st.sampled_from([1, 2]))
-        _, height, width = self.shapes[source]
-        name = self.build.conv(self.name("conv"), source, channels, kernel, stride, bias=self.draw(st.booleans()))
-        return self.made(name, (channels, (height - 1) // stride + 1, (width - 1) // stride + 1))
+        return self.then("conv", Conv(channels, kernel, stride, bias=self.draw(st.booleans())), source)
 
     def norm(self, source: str) -> str:
-        return self.made(self.build.batch_norm(self.name("norm"), source), self.shapes[source])
+        epsilon, momentum = self.draw(st.sampled_from([(1e-5, 0.1), (1e-3, 0.01)]))
+        return self.then("norm", BatchNorm(epsilon, momentum), source)
 
     def relu(self, source: str) -> str:
-        return self.made(self.build.relu(self.name("relu"), source), self.shapes[source])
+        return self.then("relu", self.draw(st.sampled_from([Relu(), Relu(), Relu6(), HardSwish()])), source)
 
     def add(self, first: str, second: str) -> str:
-        return self.made(self.build.add(self.name("add"), first, second), self.shapes[first])
+        return self.then("add", Add(), first, second)
 
     def maybe(self, layer: Callable[[str], str], source: str) -> str:
         return layer(source) if self.draw(st.booleans()) else source
@@ -82,34 +102,67 @@ class RandomGraph:
 
     def pool(self) -> None:
         source = self.some_node()
-        channels, height, width = self.shapes[source]
         kernel = self.draw(st.sampled_from([2, 3]))
-        if min(height, width) >= kernel:
-            name = self.build.max_pool(self.name("pool"), source, kernel)
-            self.made(name, (channels, height // kernel, width // kernel))
+        stride, padding = self.draw(st.sampled_from([kernel, 1, 2])), self.draw(st.integers(0, kernel // 2))
+        if min(self.shapes[source][1:]) + 2 * padding < kernel:
+            return
+        if self.draw(st.booleans()):
+            self.then("pool", MaxPool(kernel, stride, padding, self.draw(st.booleans())), source)
+        else:
+            self.then("pool", AveragePool(kernel, stride, padding, self.draw(st.booleans())), source)
+
+    def windowed(self) -> None:
+        """A depthwise convolution, or a dense one whose window is not of the common kinds."""
+        source = self.some_node()
+        kernel, stride = self.draw(st.sampled_from([3, 5, 7])), self.draw(st.sampled_from([1, 2, 3]))
+        before, after = self.draw(st.integers(0, kernel // 2)), self.draw(st.integers(0, kernel // 2))
+        if min(self.shapes[source][1:]) + before + after < kernel:
+            return
+        channels, bias = self.shapes[source][0], self.draw(st.booleans())
+        if channels > 1 and self.draw(st.booleans()):
+            operation = Conv(channels, kernel, stride, before, after, channels, bias)
+        else:
+            operation = Conv(self.draw(st.integers(1, 9)), kernel, stride, before, after, bias=bias)
+        self.maybe(self.relu, self.maybe(self.norm, self.then("window", operation, source)))
+
+    def side_by_side(self) -> None:
+        first = self.some_node()
+        alike = [name for name, shape in self.shapes.items() if shape[1:] == self.shapes[first][1:]]
+        others = self.draw(st.lists(st.sampled_from(alike), min_size=1, max_size=2))
+        if sum(self.shapes[name][0] for name in (first, *others)) <= 60:
+            self.then("concat", Concat(), first, *others)
+
+    def dropout(self) -> None:
+        share = self.draw(st.sampled_from([STEPS // 5, STEPS // 2]))
+        self.then("dropout", Dropout(share, len(self.shapes)), self.some_node())
 
     def linear(self, source: str, features: int) -> str:
-        return self.made(self.build.linear(self.name("linear"), source, features), (features,))
+        return self.then("linear", Linear(features), source)
 
     def finish(self) -> Graph:
         last = next(reversed(self.shapes))
-        x = self.made(self.build.global_average_pool("mean", last), self.shapes[last][:1])
+        flat = self.draw(st.booleans()) and np.prod(self.shapes[last]) <= 600
+        x = self.then("vector", Flatten() if flat else GlobalAveragePool(), last)
         if self.draw(st.booleans()):
             x = self.relu(self.maybe(self.norm, self.linear(x, self.draw(st.integers(1, 9)))))
-        return self.build.finish(self.linear(x, self.draw(st.integers(1, 11))))
+        if not self.build.finish(x).parameters() or self.draw(st.booleans()):
+            x = self.linear(x, self.draw(st.integers(1, 11)))
+        return self.build.finish(x)
 
 
 @st.composite
 def graphs(draw) -> Graph:
     growing = RandomGraph(draw)
     layers = [growing.unit, growing.residual, growing.activated_first, growing.sum_of_any, growing.single, growing.pool]
+    layers += [growing.windowed, growing.windowed, growing.side_by_side, growing.dropout]
     for _ in range(draw(st.integers(1, 5))):
         draw(st.sampled_from(layers))()
     return growing.finish()
 
 
 def convolution_weights(graph: Graph) -> list[str]:
-    return [f"{node.name}.weight" for node in graph if node.op == "conv"]
+    """Those that may be sparse."""
+    return [f"{node.name}.weight" for node in graph if node.op.role == "convolution"]
 
 
 Sparsity = float | str  # the share of inactive weights; or "dense", "empty rows", "empty"
@@ -140,5 +193,6 @@ def random_parameters(graph: Graph, sparsities: dict[str, Sparsity], generator: 
             parameters.values[name][...] += generator.normal(0, 0.2, spec.shape)
     for name, spec in parameters.statistics.specs.items():
         uniform = generator.uniform(0.4, 1.6, spec.shape)
-        parameters.statistics[name][...] = uniform if name.endswith("running_var") else uniform - 1
+        if not name.endswith("passes"):
+            parameters.statistics[name][...] = uniform if name.endswith("running_var") else uniform - 1
     return parameters

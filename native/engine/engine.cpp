@@ -135,7 +135,7 @@ void Engine::bind_operation(int layer, int64_t weight, int64_t bias, int64_t sta
   OperationLayer& bound = operations_.at(layer);
   require((bound.weights > 0) == (weight >= 0) && (bound.operation->statistics > 0) == (statistics >= 0),
           "an operation has other parameters");
-  require(bias < 0 || bound.weights > 0, "an operation without weights has no bias");
+  require(bias < 0 ? !bound.operation->needs_bias : bound.weights > 0, "an operation has other parameters");
   if (weight >= 0) check_range(weight, bound.weights, sizes_.values);
   if (bias >= 0) check_range(bias, bound.out.channels, sizes_.values);
   if (statistics >= 0) check_range(statistics, bound.operation->statistics, sizes_.statistics);

@@ -36,7 +36,7 @@ struct OperationCall {
   float* d_weight;  // added to
   float* d_bias;
   float* statistics;  // running numbers of the operation
-  float* state;  // what a forward pass leaves for its backward pass
+  float* state;       // what a forward pass leaves for its backward pass
   const float*
       residual;  // inference: y = activation(operation(x) + bias + residual), where the operation has an epilogue
   Activation activation;
@@ -70,6 +70,7 @@ struct Operation {
   bool (*fits)(const Size& in, const Size& out, const int32_t* attributes) = nullptr;
   // How many weights it has; null: none. One bias for each output channel goes with them.
   int64_t (*weights)(const Size& in, const Size& out, const int32_t* attributes) = nullptr;
+  bool needs_bias = false;
   int32_t statistics = 0;     // how many running numbers
   int32_t state = 0;          // how many floats a forward pass leaves for its backward pass
   bool reads_input = false;   // by the backward pass,

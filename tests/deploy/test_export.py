@@ -19,6 +19,7 @@ from sparcl.learning.learned import learned_by
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.network import Parameters
 from sparcl.network.native import NativeNetwork
+from sparcl.operations import Add, BatchNorm, Conv, GlobalAveragePool, Linear, MaxPool, Relu
 
 
 def command(*arguments, cwd):
@@ -100,10 +101,10 @@ def test_onnx_gives_the_same_logits(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     build = GraphBuilder((2, 9, 9))
-    x = build.relu("r1", build.batch_norm("n1", build.conv("c1", build.input, 6)))
-    y = build.batch_norm("n3", build.add("sum", build.conv("c2", x, 6, bias=True), x))  # an affine node
-    y = build.conv("c3", build.max_pool("pool", y), 5, kernel=1, stride=2)
-    graph = build.finish(build.linear("last", build.global_average_pool("mean", y), 4))
+    x = build("r1", Relu(), build("n1", BatchNorm(), build("c1", Conv(6), build.input)))
+    y = build("n3", BatchNorm(), build("sum", Add(), build("c2", Conv(6, bias=True), x), x))  # an affine node
+    y = build("c3", Conv(5, kernel=1, stride=2), build("pool", MaxPool(), y))
+    graph = build.finish(build("last", Linear(4), build("mean", GlobalAveragePool(), y)))
     generator = np.random.default_rng(0)
     parameters = Parameters(graph)
     parameters.initialise(graph, generator)

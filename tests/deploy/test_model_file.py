@@ -16,12 +16,13 @@ from safetensors.numpy import load as load_tensors
 import sparcl
 from random_graphs import convolution_weights, graphs, random_parameters
 from sparcl import _engine
-from sparcl.deploy.folding import fold
 from sparcl.deploy.writer import Preprocessing, gaps_of, model_bytes, write_model
 from sparcl.errors import SparclError
 from sparcl.graph import GraphBuilder, build_model
 from sparcl.network import Parameters
+from sparcl.network.folding import fold
 from sparcl.network.torch import TorchNetwork
+from sparcl.operations import BatchNorm, Conv, GlobalAveragePool, Linear, Relu
 from sparcl.sparsity.layers import sparse_layers
 from sparcl.sparsity.masks import random_mask
 
@@ -159,10 +160,10 @@ def test_a_network_with_room_for_more_classes_is_cut(tmp_path):
 
 def test_folding_leaves_out_what_nobody_needs():
     build = GraphBuilder((1, 4, 4))
-    kept = build.batch_norm("kept", build.conv("conv", build.input, 3))
-    build.relu("dead", build.batch_norm("other", build.conv("side", build.input, 3)))
-    graph = build.finish(build.linear("linear", build.global_average_pool("pool", kept), 2))
-    assert [layer.node.name for layer in fold(graph, Parameters(graph))] == ["input", "conv", "pool", "linear"]
+    kept = build("kept", BatchNorm(), build("conv", Conv(3), build.input))
+    build("dead", Relu(), build("other", BatchNorm(), build("side", Conv(3), build.input)))
+    graph = build.finish(build("linear", Linear(2), build("pool", GlobalAveragePool(), kept)))
+    assert [node.name for node in fold(graph, Parameters(graph))] == ["input", "conv", "pool", "linear"]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ HOSTILE = {
     "deep": (lambda f: struct.pack("<Q", 99999) + b"[" * 99999, "nested too deeply"),
     "not utf-8": (lambda f: replaced(f, b"class 1", b"class \xc3"), "not UTF-8"),
     "half a character": (lambda f: replaced(f, b"class 1", b"\\\\ud800"), "half a character"),
-    "another version": (change(lambda f: f.model.update(version=3)), "another version"),
+    "another version": (change(lambda f: f.model.update(version=4)), "another version"),
     "no checksum": (change(lambda f: (f.header.pop("checksum"), f.data.__delitem__(slice(-4, None)))), "no checksum"),
     "checksum elsewhere": (
         change(
@@ -267,7 +268,7 @@ HOSTILE = {
     "stride 3": (change(lambda f: f.node("conv").update(stride=3)), "unknown kind"),
     "reads itself": (change(lambda f: f.node("relu").update(inputs=[f.node("relu")["name"]])), "come before it"),
     "name twice": (change(lambda f: f.node("relu").update(name=f.node("conv")["name"])), "called"),
-    "no end": (change(lambda f: f.model["graph"].pop()), "end with a linear"),
+    "no end": (change(lambda f: f.model["graph"].pop()), "no layer uses"),
     "few classes": (change(lambda f: f.model["classes"].pop()), "class names"),
     "std 0": (change(lambda f: f.model["preprocessing"].update(std=[0, 1, 1])), "deviation"),
     "std missing": (change(lambda f: f.model["preprocessing"].pop("std")), "no 'std'"),
@@ -326,8 +327,8 @@ def flips_that_are_read(path, whole, bits):
 
 def test_every_flipped_bit_is_noticed(tmp_path):
     build = GraphBuilder((1, 4, 4))
-    maps = build.relu("relu", build.batch_norm("norm", build.conv("conv", build.input, 3)))
-    graph = build.finish(build.linear("linear", build.global_average_pool("pool", maps), 2))
+    maps = build("relu", Relu(), build("norm", BatchNorm(), build("conv", Conv(3), build.input)))
+    graph = build.finish(build("linear", Linear(2), build("pool", GlobalAveragePool(), maps)))
     whole = model_bytes(graph, Parameters(graph), names(2), plain(1))
     assert flips_that_are_read(tmp_path / "m.sparcl", whole, range(8 * len(whole))) == []
 

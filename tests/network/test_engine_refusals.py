@@ -38,31 +38,38 @@ class Tiny:
         for extent in extents + extents:  # maps 6.. are gradients
             self.maps.append((self.arena + lanes, extent))
             self.arena += lanes * (1 + extent[0] * extent[4])
-        bits, state = self.arena, self.arena + 64 * lanes
+        mask, state = self.arena, self.arena + 64 * lanes
         self.arena = state + 16
         self.engine.add_convolution(3, 1, image, features)
         self.engine.add_norm(3, True)
-        self.engine.add_linear(3, 5)
-        norm = {"norm_a": 0, "state_a": state, "bits": bits}
+        feature_map, half = (3, 5, 4), (3, 2, 2)
+        self.engine.add_operation("max_pool", feature_map, half, [2, 2, 0])
+        self.engine.add_operation("global_average_pool", half, (3, 1, 1), [])
+        self.engine.add_operation("linear", (3, 1, 1), (5, 1, 1), [])
+        norm = {"norm_a": 0, "state_a": state, "mask": mask}
         self.steps = [
             {"op": "pack", "out": 0},
             {"op": "convolve", "layer": 0, "a": 0, "out": 1},
-            {"op": "combine", "a": 1, "out": 2, "relu": True, **norm},
-            {"op": "max_pool", "a": 2, "out": 3, "kernel": 2},
-            {"op": "average_pool", "a": 3, "out": 4},
-            {"op": "linear", "layer": 0, "a": 4, "out": 5},
+            {"op": "combine", "a": 1, "out": 2, "activation": "relu", **norm},
+            {"op": "operation", "layer": 0, "a": 2, "out": 3},
+            {"op": "operation", "layer": 1, "a": 3, "out": 4},
+            {"op": "operation", "layer": 2, "a": 4, "out": 5},
             {"op": "unpack", "a": 5},
             {"op": "pack_gradient", "out": 11},
-            {"op": "linear_backward", "layer": 0, "a": 4, "b": 11, "out": 10},
-            {"op": "average_pool_backward", "a": 10, "out": 9},
-            {"op": "max_pool_backward", "a": 2, "b": 3, "c": 9, "out": 8, "kernel": 2},
+            {"op": "operation_backward", "layer": 2, "a": 4, "c": 11, "out": 10},
+            {"op": "operation_backward", "layer": 1, "c": 10, "out": 9},
+            {"op": "operation_backward", "layer": 0, "a": 2, "b": 3, "c": 9, "out": 8},
             {"op": "combine_backward", "a": 8, "b": 1, "out": 7, **norm},
             {"op": "weight_gradient", "layer": 0, "a": 0, "b": 7},
             {"op": "data_gradient", "layer": 0, "a": 7, "out": 6},
         ]
 
     def step(self, op: str, **changes: Any) -> None:
-        next(step for step in self.steps if step["op"] == op).update(changes)
+        place = {"pool": 3, "mean": 4, "linear": 5, "linear backward": 8, "mean backward": 9, "pool backward": 10}.get(
+            op
+        )
+        found = self.steps[place] if place else next(step for step in self.steps if step["op"] == op)
+        found.update(changes)
 
     def move(self, place: int, offset: int | None = None, extent: tuple[int, ...] | None = None) -> None:
         self.maps[place] = (
@@ -78,7 +85,9 @@ class Tiny:
         self.engine.set_sizes(*self.sizes)
         self.engine.bind_convolution(0, 0, numbers(54))
         self.engine.bind_norm(0, 54, 57, 0, 3)
-        self.engine.bind_linear(0, 60, 75)
+        self.engine.bind_operation(0, -1, -1, -1)
+        self.engine.bind_operation(1, -1, -1, -1)
+        self.engine.bind_operation(2, 60, 75, -1)
 
     def arrays(self) -> dict[str, Any]:
         """What the program's forward and backward passes are called with, as it should be."""
@@ -148,13 +157,13 @@ BAD_PROGRAMS: dict[str, Callable[[Tiny], object]] = {
     "map whose size overflows": lambda t: t.move(2, extent=(2**30, 1, 1, 1, 2**30)),
     "map without layer that overflows": lambda t: t.maps.append((16, (2**30, 1, 1, 1, 2**30))),
     "missing map": lambda t: t.step("combine", a=12),
-    "missing map to write to": lambda t: t.step("average_pool", out=-1),
+    "missing map to write to": lambda t: t.step("mean", out=-1),
     "missing gradient map": lambda t: t.step("weight_gradient", b=99),
     "missing map where none is needed": lambda t: t.step("weight_gradient", out=99),
     "missing operand where none is needed": lambda t: t.step("combine_backward", norm_a=-1, b=10**9),
     "missing input of a data gradient": lambda t: t.step("data_gradient", out=-7),
-    "missing map of a pooling": lambda t: t.step("max_pool_backward", c=-1),
-    "missing map of a linear layer": lambda t: t.step("linear_backward", out=77),
+    "missing map of a pooling": lambda t: t.step("pool backward", c=-1),
+    "missing map of a linear layer": lambda t: t.step("linear backward", out=77),
     "missing input map": lambda t: t.step("pack", out=50),
     "missing output map": lambda t: t.step("unpack", a=50),
     "missing convolution": lambda t: t.step("convolve", layer=1),
@@ -170,19 +179,24 @@ BAD_PROGRAMS: dict[str, Callable[[Tiny], object]] = {
     "convolution to a wrong map": lambda t: t.step("convolve", out=0),
     "combination of maps that differ": lambda t: t.step("combine", b=0),
     "gradient for a map that differs": lambda t: t.step("combine_backward", out=0),
-    "gradient of a pooling that differs": lambda t: t.step("max_pool_backward", c=8),
-    "pooling without kernel": lambda t: t.step("max_pool", kernel=0),
-    "pooling with a negative kernel": lambda t: t.step("max_pool", kernel=-2),
-    "pooling with another kernel": lambda t: t.step("max_pool", kernel=3),
-    "pooling to a wrong map": lambda t: t.step("average_pool", out=3),
+    "gradient of a pooling that differs": lambda t: t.step("pool backward", c=8),
+    "backward pass without the input it reads": lambda t: t.step("linear backward", a=-1),
+    "backward pass without the output it reads": lambda t: t.step("pool backward", b=-1),
+    "backward pass with an output laid out otherwise": lambda t: t.move(3, extent=(3, 2, 2, 2, 4)),
+    "backward pass that nobody wants": lambda t: t.step("mean backward", out=-1),
+    "residual of an operation that takes none": lambda t: t.step("pool", b=9),
+    "activation of an operation that has none": lambda t: t.step("pool", activation="relu"),
+    "unknown activation": lambda t: t.step("combine", activation="tanh"),
+    "activation that does not gate": lambda t: t.step("combine", activation="hard_swish"),
+    "pooling to a wrong map": lambda t: t.step("mean", out=3),
     "linear layer of a map with rows": lambda t: t.step("linear", a=3),
     "linear layer of other features": lambda t: t.step("linear", a=5),
     "gradients that do not fit the output": lambda t: t.step("pack_gradient", out=10),
     "state behind the arena": lambda t: t.step("combine", state_a=t.arena - 11),
     "state far behind the arena": lambda t: t.step("combine", state_a=2**63 - 4),
     "no state": lambda t: t.step("combine", state_a=-1),
-    "signs behind the arena": lambda t: t.step("combine", bits=t.arena - 20),
-    "signs far behind the arena": lambda t: t.step("combine", bits=2**63 - 4),
+    "mask behind the arena": lambda t: t.step("combine", mask=t.arena - 20),
+    "mask far behind the arena": lambda t: t.step("combine", mask=2**63 - 4),
     "convolution with a missing norm": lambda t: t.step("convolve", norm_a=1),
     "convolution with a residual and no norm": lambda t: t.step("convolve", b=2),
     "convolution with a norm before a backward pass": lambda t: t.step("convolve", norm_a=0),
@@ -235,7 +249,7 @@ def test_arrays_that_do_not_fit_are_refused(spoil):
 def test_a_program_for_inference_computes_nothing_before_it_was_given_weights():
     tiny = Tiny()
     tiny.bind()
-    tiny.steps[1:3] = [{"op": "convolve", "layer": 0, "a": 0, "out": 2, "norm_a": 0, "relu": True}]
+    tiny.steps[1:3] = [{"op": "convolve", "layer": 0, "a": 0, "out": 2, "norm_a": 0, "activation": "relu"}]
     tiny.steps, tiny.forward_steps = tiny.steps[:6], 6
     with pytest.raises(REFUSED):
         tiny.program().run_steps(_engine.Arena(tiny.arena), [1], *flat_of(tiny), 1)
@@ -253,7 +267,7 @@ def test_there_is_no_backward_pass_before_a_forward_pass():
 def test_an_inference_program_folds_norms_into_a_convolution_once():
     """Two steps would write the same weights at once, and the second one's norm would count for both."""
     tiny = Tiny()
-    folded = {"op": "convolve", "layer": 0, "a": 0, "norm_a": 0, "relu": True}
+    folded = {"op": "convolve", "layer": 0, "a": 0, "norm_a": 0, "activation": "relu"}
     tiny.steps[1:3] = [{**folded, "out": 1}, {**folded, "out": 2}]
     tiny.steps, tiny.forward_steps = tiny.steps[:7], 7
     with pytest.raises(REFUSED, match="only once"):
@@ -304,9 +318,29 @@ BAD_LAYERS: dict[str, Callable[[Tiny], object]] = {
     "norm without bias": lambda t: t.engine.bind_norm(0, 54, -1, 0, 3),
     "statistics behind the store": lambda t: t.engine.bind_norm(0, 54, 57, 0, 4),
     "missing norm": lambda t: t.engine.bind_norm(1, 54, 57, 0, 3),
-    "linear layer behind the store": lambda t: t.engine.bind_linear(0, 66, 0),
-    "bias behind the store": lambda t: t.engine.bind_linear(0, 60, 76),
-    "missing linear layer": lambda t: t.engine.bind_linear(-1, 60, 75),
+    "operation behind the store": lambda t: t.engine.bind_operation(2, 66, 0, -1),
+    "bias behind the store": lambda t: t.engine.bind_operation(2, 60, 76, -1),
+    "missing operation": lambda t: t.engine.bind_operation(-1, 60, 75, -1),
+    "operation without its weight": lambda t: t.engine.bind_operation(2, -1, 75, -1),
+    "linear layer without its bias": lambda t: t.engine.bind_operation(2, 60, -1, -1),
+    "weight of an operation that has none": lambda t: t.engine.bind_operation(0, 60, -1, -1),
+    "statistics of an operation that has none": lambda t: t.engine.bind_operation(2, 60, 75, 0),
+    "unknown operation": lambda t: t.engine.add_operation("divide", (1, 1, 1), (1, 1, 1), []),
+    "too few attributes": lambda t: t.engine.add_operation("max_pool", (3, 4, 4), (3, 2, 2), [2, 2]),
+    "too many attributes": lambda t: t.engine.add_operation("linear", (3, 1, 1), (3, 1, 1), [1]),
+    "pooling without kernel": lambda t: t.engine.add_operation("max_pool", (3, 4, 4), (3, 4, 4), [0, 1, 0]),
+    "pooling with a negative kernel": lambda t: t.engine.add_operation("max_pool", (3, 4, 4), (3, 4, 4), [-2, 1, 0]),
+    "pooling without stride": lambda t: t.engine.add_operation("max_pool", (3, 4, 4), (3, 3, 3), [2, 0, 0]),
+    "pooling with another kernel": lambda t: t.engine.add_operation("max_pool", (3, 4, 4), (3, 2, 2), [4, 3, 0]),
+    "pooling with wide padding": lambda t: t.engine.add_operation("average_pool", (3, 4, 4), (3, 5, 5), [2, 2, 3, 1]),
+    "pooling of other channels": lambda t: t.engine.add_operation("max_pool", (3, 4, 4), (2, 2, 2), [2, 2, 0]),
+    "concatenation outside": lambda t: t.engine.add_operation("concat", (3, 4, 4), (5, 4, 4), [3]),
+    "concatenation before": lambda t: t.engine.add_operation("concat", (3, 4, 4), (5, 4, 4), [-1]),
+    "dropout of everything": lambda t: t.engine.add_operation("dropout", (3, 4, 4), (3, 4, 4), [1 << 16, 0]),
+    "window larger than seven": lambda t: t.engine.add_operation("depthwise", (3, 9, 9), (3, 9, 9), [9, 1, 4]),
+    "depthwise of other channels": lambda t: t.engine.add_operation("depthwise", (3, 9, 9), (4, 9, 9), [3, 1, 1]),
+    "window of an even size": lambda t: t.engine.add_operation("dense_conv", (3, 9, 9), (4, 9, 9), [4, 1, 2]),
+    "norm with an impossible epsilon": lambda t: t.engine.add_norm(3, True, -1.0, 0.1),
     "updated weights not sorted": lambda t: t.engine.set_updated(0, np.array([3, 1])),
     "updated weights twice": lambda t: t.engine.set_updated(0, np.array([1, 1])),
     "updated weight not active": lambda t: t.engine.set_updated(0, np.array([54])),
@@ -335,7 +369,7 @@ BAD_LAYERS: dict[str, Callable[[Tiny], object]] = {
     "convolution of a huge map": lambda t: t.engine.add_convolution(1, 1, (2**20, 1, 1, 2, 2**20), (3, 1, 1, 2, 2)),
     "convolution of no channels": lambda t: t.engine.add_convolution(1, 1, (0, 1, 1, 2, 2), (3, 1, 1, 2, 2)),
     "norm of no channels": lambda t: t.engine.add_norm(0, True),
-    "linear layer of no features": lambda t: t.engine.add_linear(0, 3),
+    "linear layer of no features": lambda t: t.engine.add_operation("linear", (0, 1, 1), (3, 1, 1), []),
     "arena of negative size": lambda t: _engine.Arena(-1),
     "no threads at all": lambda t: _engine.set_threads(0),
     "more threads than can be": lambda t: _engine.set_threads(100_000),

@@ -8,6 +8,7 @@ from torch import nn
 from sparcl.graph import GraphBuilder, build_model
 from sparcl.network import Parameters
 from sparcl.network.torch import TorchNetwork
+from sparcl.operations import Conv, GlobalAveragePool, Linear, MaxPool, Relu
 
 
 class Block(nn.Module):
@@ -112,9 +113,9 @@ def test_gradients_in_evaluation_mode_agree():
 @pytest.mark.parametrize("kernel", [2, 3])
 def test_every_operation_of_a_graph_runs(kernel):
     build = GraphBuilder((2, 9, 7))
-    x = build.conv("conv", build.input, 4, bias=True)
-    x = build.max_pool("pool", build.relu("relu", x), kernel)
-    graph = build.finish(build.linear("fc", build.global_average_pool("mean", x), 3))
+    x = build("conv", Conv(4, bias=True), build.input)
+    x = build("pool", MaxPool(kernel), build("relu", Relu(), x))
+    graph = build.finish(build("fc", Linear(3), build("mean", GlobalAveragePool(), x)))
     parameters = Parameters(graph, np.float64)
     parameters.initialise(graph, np.random.default_rng(0))
     network = TorchNetwork(graph, parameters)

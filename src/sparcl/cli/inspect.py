@@ -30,9 +30,7 @@ sparcl inspect --plan cifar10/sparcl-derpp-95       # what the engine does step 
 
 
 def inspect(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A network, or a run directory.")
-    ] = "resnet18",
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A network, or a run directory.")] = "resnet18",
     width: Annotated[int, typer.Option(min=1, help="Channels of the first layer.")] = 64,
     image_size: Annotated[int, typer.Option(min=1, help="Height and width of the images.")] = 32,
     channels: Annotated[int, typer.Option(min=1, help="Channels of the images.")] = 3,

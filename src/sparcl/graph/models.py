@@ -66,7 +66,15 @@ def imagenet_resnet34(image_shape: Shape, classes: int, width: int) -> Graph:
 
 
 # MobileNetV2's blocks: (expansion, channels at width 32, how many, stride of the first).
-_INVERTED_RESIDUALS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+_INVERTED_RESIDUALS = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
 MOBILENET_DROPOUT = STEPS // 5
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from sparcl import _engine
 from sparcl.compiler import Plan, PlanStep, bias_norm, compile_graph
 from sparcl.graph import Graph, ParameterSpec
-from sparcl.network.parameters import FlatStore, Index, Parameters
 from sparcl.network.folding import engine_nodes, fold
+from sparcl.network.parameters import FlatStore, Index, Parameters
 from sparcl.network.protocol import Features, Images, Logits
 from sparcl.operations import BatchNorm, Conv
 

@@ -19,9 +19,7 @@ class Network(Protocol):
     graph: Graph
     parameters: Parameters
 
-    def forward(
-        self, images: Images, *, train: bool = True, momentum: float | None = None
-    ) -> tuple[Logits, Context]:
+    def forward(self, images: Images, *, train: bool = True, momentum: float | None = None) -> tuple[Logits, Context]:
         """Logits, and a context for `backward`. Several contexts may be alive, until the parameters change.
 
         `train` normalises with the batch's own statistics and moves the running ones by `momentum` (None: as each layer

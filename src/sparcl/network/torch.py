@@ -85,9 +85,11 @@ class TorchNetwork:
         source = torch.from_numpy(images)
         outputs[graph.nodes[0].name] = source.contiguous(memory_format=torch.channels_last)
         for node in graph.nodes[1:]:
-            run = _NodePass(self, node, train, momentum)
-            outputs[node.name] = node.op.torch([outputs[name] for name in node.inputs], run)
+            outputs[node.name] = self._compute(node, [outputs[name] for name in node.inputs], train, momentum)
         return outputs[graph.nodes[-1].name]
+
+    def _compute(self, node: Node, inputs: list[torch.Tensor], train: bool, momentum: float | None) -> torch.Tensor:
+        return node.op.torch(inputs, _NodePass(self, node, train, momentum))
 
     def _tensor(self, name: str) -> torch.Tensor | None:
         return self._sparse[name].tensor if name in self._sparse else self._values.get(name)

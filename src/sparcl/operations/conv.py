@@ -100,7 +100,9 @@ class Conv(Operation):
     def unsupported(self, inputs: Sequence[Shape], output: Shape) -> str | None:
         kind = f"a {self.kernel}x{self.kernel} convolution of stride {self.stride}"
         if self.kernel % 2 == 0 or self.kernel > MAX_KERNEL or self.stride > MAX_STRIDE:
-            return f"is {kind}; the engine has odd kernels up to {MAX_KERNEL}x{MAX_KERNEL} and strides up to {MAX_STRIDE}"
+            return (
+                f"is {kind}; the engine has odd kernels up to {MAX_KERNEL}x{MAX_KERNEL} and strides up to {MAX_STRIDE}"
+            )
         if max(self.padding, self.padding_after) >= self.kernel:
             return f"is {kind} padded by {self.padding}; the engine pads by less than the kernel"
         size = math.prod(self.parameters(inputs, output)["weight"])

@@ -135,7 +135,7 @@ class Operation:
         return {}
 
     def parts(self, inputs: Sequence[Shape]) -> Sequence[Mapping[str, int]]:
-        """The attributes of each step the engine makes of it: one for each input that it reads, usually a single one."""
+        """The attributes of each step that the engine makes of it: one for each input."""
         return [self.attributes()]
 
     def in_inference(self) -> "Operation | None":
