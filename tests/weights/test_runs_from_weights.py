@@ -211,7 +211,7 @@ def test_damaged_checkpoints_are_refused(tmp_path, file):
     start, end = json.loads(whole[8 : 8 + length])["parameters.stem.conv.weight"]["data_offsets"]
     for place in (8 + length + start, 7 + length + end, whole.index(b"total_steps")):
         newest.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(SparclError, match="is damaged: .* has changed"):
+        with pytest.raises(SparclError, match=r"is damaged: .* has changed"):
             sparcl.load_weights(newest).copy_to(graph, Parameters(graph))
     newest.write_bytes(whole)
     sparcl.load_weights(newest).copy_to(graph, Parameters(graph))
