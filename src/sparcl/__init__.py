@@ -20,7 +20,7 @@ from sparcl.errors import SparclError
 
 if TYPE_CHECKING:
     from sparcl.deploy.model import Model, load
-    from sparcl.device.learner import Learned, Learner
+    from sparcl.device.learner import Learner, LearnResult
     from sparcl.device.prediction import Prediction
     from sparcl.graph import Graph
     from sparcl.network.from_torch import from_torch
@@ -32,7 +32,7 @@ else:
     # Loaded when somebody asks for it: importing the package loads neither torch nor any of its rooms.
     _HOMES = {
         "Graph": "sparcl.graph",
-        "Learned": "sparcl.device.learner",
+        "LearnResult": "sparcl.device.learner",
         "Learner": "sparcl.device.learner",
         "Model": "sparcl.deploy.model",
         "Parameters": "sparcl.network.parameters",
@@ -56,7 +56,7 @@ else:
 
 __all__ = [
     "Graph",
-    "Learned",
+    "LearnResult",
     "Learner",
     "Model",
     "Parameters",
