@@ -25,6 +25,7 @@ ALLOWED = {
     "data": set(),
     "metrics": set(),
     "graph": set(),
+    "figures": set(),
     "compiler": {"graph"},
     "network": {"graph", "compiler"},
     "deploy": {"graph", "compiler", "network"},
@@ -34,7 +35,7 @@ ALLOWED = {
     "sparsity": {"network", "graph", "methods", "data", "metrics"},
     "learning": {"data", "metrics", "graph", "network", "methods", "sparsity", "tuning", "weights"},
     "device": {"data", "graph", "network", "deploy", "methods", "sparsity", "learning", "weights"},
-    "report": {"learning", "metrics"},
+    "report": {"figures", "learning", "metrics"},
     "bench": {
         "data",
         "metrics",
@@ -46,10 +47,11 @@ ALLOWED = {
         "learning",
         "tuning",
         "report",
+        "figures",
         "deploy",
     },
     "experiments": {
-        *("data", "metrics", "graph", "network", "methods", "sparsity", "learning", "report", "bench"),
+        *("data", "metrics", "graph", "network", "methods", "sparsity", "learning", "report", "bench", "figures"),
     },
     "cli": {
         *("data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "report", "tuning"),
@@ -80,7 +82,9 @@ def test_a_room_imports_only_the_rooms_below_it(room):
 def test_every_room_is_listed():
     rooms = {path.parent.name for path in SOURCE.glob("*/*.py")}
     assert rooms <= set(ALLOWED)
-    assert all(rooms_imported_by(file) <= FREE for file in SOURCE.glob("*.py"))
+    # The package itself names the public classes for type checkers; tests/test_public_api.py sees that it loads none.
+    files = [file for file in SOURCE.glob("*.py") if file.name != "__init__.py"]
+    assert all(rooms_imported_by(file) <= FREE for file in files)
 
 
 def test_the_core_does_not_import_torch():

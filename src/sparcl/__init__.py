@@ -1,35 +1,70 @@
-"""SparCL: continual learning on small devices, with networks that stay sparse through all of their training."""
+"""Continual learning on small devices, with networks that stay sparse through all of their training.
+
+    learner = sparcl.Learner.create("shop")                   # a learner lives in a directory
+    learner.learn({"apples": "photos/apples", "pears": "photos/pears"})
+    learner.predict("image.jpg")[0].name                      # "apples"
+
+    model = sparcl.load("fruit.sparcl")                       # written by `sparcl export`
+    model.predict(pixels)                                     # logits
+
+    graph, parameters = sparcl.from_torch(module, (3, 32, 32))
+    weights = sparcl.load_weights("resnet18.pt")              # never unpickled
+
+Everything that goes wrong because of its input raises SparclError, whose text is one line that says what to do.
+"""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sparcl.errors import SparclError
 
 if TYPE_CHECKING:
+    from sparcl.deploy.model import Model, load
+    from sparcl.device.learner import Learner, LearnResult
+    from sparcl.device.prediction import Prediction
+    from sparcl.graph import Graph
+    from sparcl.network.from_torch import from_torch
+    from sparcl.network.parameters import Parameters
+    from sparcl.weights.load import Weights, load_weights
+
     __version__: str
-    Learner: Any
+else:
+    # Loaded when somebody asks for it: importing the package loads neither torch nor any of its rooms.
+    _HOMES = {
+        "Graph": "sparcl.graph",
+        "LearnResult": "sparcl.device.learner",
+        "Learner": "sparcl.device.learner",
+        "Model": "sparcl.deploy.model",
+        "Parameters": "sparcl.network.parameters",
+        "Prediction": "sparcl.device.prediction",
+        "Weights": "sparcl.weights.load",
+        "from_torch": "sparcl.network.from_torch",
+        "load": "sparcl.deploy.model",
+        "load_weights": "sparcl.weights.load",
+    }
+
+    def __getattr__(name):
+        if name == "__version__":
+            return import_module("importlib.metadata").version("sparcl-edge")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'sparcl' has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
+
+    def __dir__():
+        return [*globals(), *__all__]
 
 
-def __getattr__(name: str) -> Any:
-    """What is loaded when somebody asks: the learner, and the version, which loads modules worth 5 MB."""
-    if name == "Learner":
-        return import_module("sparcl.device.learner").Learner
-    if name == "__version__":
-        return str(import_module("importlib.metadata").version("sparcl-edge"))
-    raise AttributeError(f"module 'sparcl' has no attribute {name!r}")
-
-
-def from_torch(module: Any, input_shape: tuple[int, int, int]) -> Any:
-    """A torch module as (Graph, Parameters), for images of shape (channels, height, width). See network/from_torch.py.
-
-    Loaded by name when it is called: importing the package must import neither torch nor any of its rooms.
-    """
-    return import_module("sparcl.network.from_torch").from_torch(module, input_shape)
-
-
-def load(path: Any) -> Any:
-    """A model file (`sparcl export`) that predicts: needs NumPy and the engine only. See deploy/model.py."""
-    return import_module("sparcl.deploy.model").load(path)
-
-
-def load_weights(path: Any) -> Any:
-    """The tensors of a file of weights, by name: PyTorch's, safetensors, or our own. See weights/load.py."""
-    return import_module("sparcl.weights.load").load_weights(path)
+__all__ = [
+    "Graph",
+    "LearnResult",
+    "Learner",
+    "Model",
+    "Parameters",
+    "Prediction",
+    "SparclError",
+    "Weights",
+    "__version__",
+    "from_torch",
+    "load",
+    "load_weights",
+]

@@ -9,8 +9,8 @@ from sparcl.bench.growth import Base, Point
 from sparcl.bench.machine import Machine
 from sparcl.bench.memory import TITLES as MEMORY_TITLES
 from sparcl.bench.versus import Row
-from sparcl.report.figures.lines import Line, LinePlot
-from sparcl.report.figures.standalone import svg_file
+from sparcl.figures.lines import Line, LinePlot
+from sparcl.figures.panels import panels
 
 TITLES = {
     "sparsity": "sparsity",
@@ -111,4 +111,4 @@ def growth_plot(points: Sequence[Point]) -> str:
             lines.append(Line("dense fp32", places, [point.row.dense_ms for point in of_panel], series=1))
         names = [(place, f"{of_panel[place].value:g}") for place in places]
         plots.append(LinePlot(TITLES[factor], factor, "ms a step", lines, "ms", (0, 0.001), names))
-    return svg_file(plots)
+    return panels(plots).svg()

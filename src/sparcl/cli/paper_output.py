@@ -33,10 +33,10 @@ def write(one: Prepared, table: Grid, stem: Path, below: str) -> list[Path]:
         ".csv": formats.csv_text(table),
         ".tex": formats.latex(table),
     }
-    boards = draw(one.experiment, one.groups, table)
-    for dataset, board in boards.items():
-        ending = f"-{dataset}" if len(boards) > 1 else ""
-        contents |= {f"{ending}.svg": board.svg(), f"{ending}.png": board.png()}
+    drawings = draw(one.experiment, one.groups, table)
+    for dataset, drawing in drawings.items():
+        ending = f"-{dataset}" if len(drawings) > 1 else ""
+        contents |= {f"{ending}.svg": drawing.svg(), f"{ending}.png": drawing.png()}
     files = {stem.with_name(stem.name + ending): content for ending, content in contents.items()}
     for path, content in files.items():
         write_bytes(path, content) if isinstance(content, bytes) else write_text(path, content)

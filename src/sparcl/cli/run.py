@@ -35,6 +35,7 @@ sparcl run digits/derpp                     # bundled data, a few seconds
 sparcl run digits/sparcl-derpp-90           # sparse: 90% of weights pruned
 sparcl run cifar10/er --protocol reduced    # half an hour on two cores
 sparcl run digits/derpp --set seed=7 --set method.alpha=0.2
+sparcl run cifar10/derpp --from resnet18.pth # weights to start from: .pt, safetensors, a run or a learner
 sparcl run --resume runs/digits-derpp-seed0 # after Ctrl-C or a power cut
 """
 
@@ -64,6 +65,10 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Directory of the run. Default: a new one in runs/.")] = None,
     change: ChangeOption = None,
     protocol: ProtocolOption = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Start from weights: .pt, safetensors, or a run or learner."),
+    ] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this directory.")] = None,
     plugin: PluginOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only the result, no progress.")] = False,
@@ -71,7 +76,7 @@ def run(
 ) -> None:
     silent = quiet or as_json
     if resume is None:
-        chosen = chosen_settings(preset, protocol, change, plugin)
+        chosen = chosen_settings(preset, protocol, change, plugin, weights)
         chosen = replace(chosen, threads=chosen.threads or available_cores())
         if chosen.data.root is not None:
             chosen = replace(chosen, data=replace(chosen.data, root=chosen.data.root.expanduser().resolve()))
@@ -81,8 +86,10 @@ def run(
             result = learning.go()
             _show(directory, result, as_json)
     else:
-        if preset is not None or change or out is not None or protocol is not None:
-            raise SparclError("--resume continues a run as it was started: give no preset, --set, --protocol or --out.")
+        if any(given not in (None, []) for given in (preset, change, out, protocol, weights)):
+            raise SparclError(
+                "--resume continues a run as it was started: give no preset, --set, --protocol, --from or --out."
+            )
         import_plugins(plugin)
         RunDirectory.open(resume)
         with locked(resume) as held:
@@ -142,7 +149,11 @@ class Run:
 
 
 def chosen_settings(
-    preset: str | None, protocol: str | None, change: list[str] | None, plugin: list[Path] | None
+    preset: str | None,
+    protocol: str | None,
+    change: list[str] | None,
+    plugin: list[Path] | None,
+    weights: Path | None = None,
 ) -> settings.Settings:
     """What the options of a command ask for, completely resolved."""
     import_plugins(plugin)
@@ -151,7 +162,8 @@ def chosen_settings(
     values = settings.from_file(Path(preset)) if preset.endswith(".toml") else settings.from_preset(preset)
     if protocol is not None:
         values["protocol"] = protocol
-    return settings.resolve(settings.with_changes(values, change or []))
+    values = settings.with_changes(values, change or [])
+    return settings.resolve(values if weights is None else {**values, "weights": weights})
 
 
 def _load(chosen: settings.Settings, quiet: bool) -> Stream:

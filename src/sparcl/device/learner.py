@@ -63,6 +63,11 @@ class LearnResult:
 
 
 class Learner:
+    """Learns classes from folders of pictures as they come, and lives in a directory: `create` one, or `open` it.
+
+    Several processes may predict with it while one learns. A power cut leaves it as it was before the session.
+    """
+
     def __init__(self, directory: Path, settings: LearnerSettings) -> None:
         self.directory, self.settings = directory, settings
         self._session: Session | None = None
@@ -75,12 +80,13 @@ class Learner:
 
     @property
     def pending(self) -> PendingDirectory:
+        """A learning session that has begun and is not finished, if there is one."""
         return LearnerDirectory.open(self.directory).pending
 
     @classmethod
-    def create(cls, directory: str | Path, image_size: int = 64, **changes: Any) -> "Learner":
+    def create(cls, directory: str | Path, image_size: int = 64, **changes: object) -> "Learner":
         """A new, empty learner. `changes` are settings: width=32, sparsity=0.9, classes=10, buffer="20MB", ..."""
-        values = dict(changes)
+        values: dict[str, Any] = dict(changes)
         budget = learner_settings.buffer_budget(str(values.pop("buffer"))) if "buffer" in values else {}
         values = merge(learner_settings.split(values), budget)
         values["pictures"] = {"size": image_size, **values.get("pictures", {})}
@@ -88,6 +94,7 @@ class Learner:
 
     @classmethod
     def create_from(cls, directory: str | Path, settings: LearnerSettings) -> "Learner":
+        """A new, empty learner with settings that are complete already."""
         path = Path(directory)
         if (path / learner_settings.FILE).exists():
             raise SparclError(f"{path} already holds a learner. Choose another directory, or remove it first.")
@@ -101,6 +108,7 @@ class Learner:
 
     @classmethod
     def open(cls, directory: str | Path) -> "Learner":
+        """The learner that lives in this directory."""
         path = Path(directory)
         return cls(path, learner_settings.load(LearnerDirectory.open(path).home))
 

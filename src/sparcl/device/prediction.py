@@ -19,10 +19,12 @@ class Prediction:
 
     @property
     def name(self) -> str:
+        """The likeliest class."""
         return self.classes[0]
 
     @property
     def confidence(self) -> float:
+        """How sure the network is of it, from 0 to 1."""
         return self.confidences[0]
 
 

@@ -201,6 +201,13 @@ class RunDirectory:
         with self.held.subdirectory(CHECKPOINTS) as directory:
             return checkpoints.restore_newest(directory, restore, note)
 
+    def has_checkpoint(self) -> bool:
+        """Whether there is one, however whole it may be."""
+        if not self.held.exists(CHECKPOINTS):
+            return False
+        with self.held.subdirectory(CHECKPOINTS) as directory:
+            return bool(checkpoints.newest_first(directory))
+
     def load_checkpoint(self, prefix: str = "") -> tuple[Tensors, State] | None:
         """The newest that is whole, to look at. See `checkpoints.load_newest`."""
         path = self.path / CHECKPOINTS

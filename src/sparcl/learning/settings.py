@@ -11,7 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -23,6 +23,7 @@ from sparcl.errors import SparclError
 from sparcl.graph import MAX_WIDTH, MODELS
 from sparcl.hints import did_you_mean
 from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
+from sparcl.learning.start_weights import WeightsSettings, completed
 from sparcl.methods import METHODS
 from sparcl.network import Backend
 from sparcl.sparsity import SPARSIFIERS
@@ -114,9 +115,12 @@ class Settings(Checked):
     data: DataSettings = DataSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
+    weights: WeightsSettings = WeightsSettings()
 
 
-SECTIONS = (DataSettings, EvaluationSettings, CheckpointSettings)
+# The first mask of a network with weights of its own keeps the largest of them; a random one would undo them.
+MASKS_OF_WEIGHTS: Values = {"initial_mask": "magnitude"}
+SECTIONS = (DataSettings, EvaluationSettings, CheckpointSettings, WeightsSettings)
 
 
 def resolve(given: Values) -> Settings:
@@ -125,6 +129,8 @@ def resolve(given: Values) -> Settings:
     for key in ("method", "sparsifier"):
         if isinstance(given.get(key), str):
             given[key] = {"name": given[key]}
+    if isinstance(given.get("weights"), str | Path):
+        given["weights"] = {"file": str(given["weights"])}
     method_values = given.get("method")
     if not isinstance(method_values, Mapping) or not isinstance(method_values.get("name"), str):
         raise SparclError(f"The settings do not say which method to use. Choose one of: {', '.join(sorted(METHODS))}.")
@@ -148,6 +154,8 @@ def resolve(given: Values) -> Settings:
         sparsifier_values = {**OFFICIAL_OPTIONS, **sparsifier_values}
     of_method = _known(protocols[protocol].get("method", {}), method.hyperparameters())
     of_sparsifier = _known(protocols[protocol].get("sparsifier", {}), sparsifier.options())
+    if isinstance(given.get("weights"), Mapping) and given["weights"].get("file"):
+        of_sparsifier = _known(MASKS_OF_WEIGHTS, sparsifier.options()) | of_sparsifier
     every = list(setting_names(method.hyperparameters(), sparsifier.options()))
     values["method"] = _check_named("method", method.hyperparameters(), {**tuned, **of_method, **method_values}, every)
     values["sparsifier"] = _check_named(
@@ -170,7 +178,7 @@ def resolve(given: Values) -> Settings:
     choose("model", settings.model, MODELS)
     if settings.evaluation.split == "validation" and settings.data.validation == 0:
         raise SparclError("evaluation.split=validation needs a validation set: add data.validation=0.1.")
-    return settings
+    return replace(settings, weights=completed(settings.weights))
 
 
 def from_json(stored: Values) -> Settings:
@@ -196,6 +204,8 @@ def fingerprint(settings: Settings) -> str:
     for name in ("threads", "tuning_seconds", "checkpoint"):
         del content[name]
     del content["data"]["root"]
+    if content.pop("weights")["digest"]:
+        content["weights"] = settings.weights.digest
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 

@@ -18,6 +18,7 @@ from sparcl.learning.loop import Loop, Stopped
 from sparcl.learning.position import Position
 from sparcl.learning.run_directory import MetricsLog, RunDirectory
 from sparcl.learning.settings import Settings
+from sparcl.learning.start_weights import start_from
 from sparcl.methods import METHODS
 from sparcl.metrics import AccuracyMatrix, mean_row, peak_memory_mb
 from sparcl.network.native import NativeNetwork
@@ -46,6 +47,8 @@ class Trainer(Loop):
             raise SparclError(f"{method.name} needs tasks with classes of their own: it cannot learn {stream.name}.")
         graph = build_model(settings.model, stream.image_shape, stream.classes, settings.width)
         super().__init__(settings, graph, stream.augmentation, stream.tasks)
+        starts_from_weights = settings.weights.file is not None and not directory.has_checkpoint()
+        self._weights_loaded = list(start_from(settings.weights, self.network)) if starts_from_weights else []
         self.tasks = (_union(stream),) if method.learns_all_tasks_at_once else stream.tasks
         self.evaluator = Evaluator(self.method, stream, settings.evaluation, self.poll)
         measured = kinds(stream)
@@ -69,6 +72,10 @@ class Trainer(Loop):
                 self._use_stored_tuning()
             else:
                 self.sparsifier.begin_run()
+                for note in self._weights_loaded:
+                    self.listener.noted(note)
+                if self._weights_loaded:
+                    self._checkpoint()  # from here on the file is not needed any more
             self.listener.noted(f"Backend: {self.settings.backend} ({self.backend_reason}).")
             self.listener.started(sum(self.steps_of(task) for task in self.tasks), self.position.total_steps)
             try:

@@ -9,9 +9,19 @@ from sparcl.learning.protocols import DEFAULT_PROTOCOL
 from sparcl.learning.settings import Settings, resolve
 
 # The name of a row says these, or they change no result.
-SILENT = ("dataset", "method.name", "sparsifier.name", "sparsity", "seed", "threads", "checkpoint.", "tuning_seconds")
+SILENT = (
+    "dataset",
+    "method.name",
+    "sparsifier.name",
+    "sparsity",
+    "seed",
+    "threads",
+    "checkpoint.",
+    "tuning_seconds",
+    "weights.digest",
+)
 # Other settings have other defaults with these, so they are not changed where they follow them.
-LEADING = ("buffer_size", "sparsifier.preset")
+LEADING = ("buffer_size", "sparsifier.preset", "weights.file")
 
 
 def changed_settings(settings: Settings) -> dict[str, Any]:
@@ -27,7 +37,8 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
     sparsifier = {name: value for name, value in stored["sparsifier"].items() if name in ("name", "preset")}
     try:
         defaults = flattened(plain(resolve(preset)))
-        following = {**preset, "buffer_size": settings.buffer_size, "sparsifier": sparsifier}
+        leading = {"buffer_size": settings.buffer_size, "sparsifier": sparsifier, "weights": stored["weights"]}
+        following = {**preset, **leading}
         expected = flattened(plain(resolve(following))) | {key: defaults.get(key) for key in LEADING}
         expected["protocol"] = DEFAULT_PROTOCOL
     except SparclError:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sparcl.report.figures.heatmap import Heatmap
-from sparcl.report.figures.lines import Line, LinePlot
-from sparcl.report.markup import Markup, element, join
+from sparcl.figures.heatmap import Heatmap
+from sparcl.figures.lines import Line, LinePlot
+from sparcl.figures.markup import Markup, element, join
 from sparcl.report.measures import RunView, after_each_task
 from sparcl.report.page.parts import Section, grid, hidden, legend, note, percent, plot, run_tag, table
 from sparcl.report.run_record import KINDS, SNAPSHOTS

@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
 
-from sparcl.report.figures.palette import stylesheet
-from sparcl.report.markup import Markup, element, join
+from sparcl.figures.markup import Markup, element, join
+from sparcl.figures.palette import stylesheet
 from sparcl.report.measures import views
 from sparcl.report.page import accuracy, buffer, confusion, costs, details, overview, sparsity
 from sparcl.report.page.parts import Section

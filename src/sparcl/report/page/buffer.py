@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sparcl.report.figures import raster
-from sparcl.report.markup import Markup, element, join
+from sparcl.figures import raster
+from sparcl.figures.markup import Markup, element, join
 from sparcl.report.measures import RunView
 from sparcl.report.page.parts import Section, note_on, run_tag
 from sparcl.report.run_record import StoredBuffer

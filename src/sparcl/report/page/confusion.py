@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.report.figures.heatmap import Heatmap
-from sparcl.report.markup import Markup, element, join
+from sparcl.figures.heatmap import Heatmap
+from sparcl.figures.markup import Markup, element, join
 from sparcl.report.measures import RunView
 from sparcl.report.page.parts import Section, grid, note, note_on, percent, run_tag, table
 from sparcl.report.run_record import KINDS

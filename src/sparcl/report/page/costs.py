@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from sparcl.report.figures.palette import series_class
-from sparcl.report.figures.scale import short
-from sparcl.report.markup import Markup, element, join
+from sparcl.figures.markup import Markup, element, join
+from sparcl.figures.palette import series_class
+from sparcl.figures.scale import short
 from sparcl.report.measures import FULL_FLOPS, MEMORY, PAPER_FLOPS, TRAINING_TIME, Cost, RunView
 from sparcl.report.page.parts import (
     Section,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparcl.checked import plain
-from sparcl.report.markup import Markup, element, join
+from sparcl.figures.markup import Markup, element, join
 from sparcl.report.measures import RunView
 from sparcl.report.page.parts import UNKNOWN, Section, hidden, run_tag, table
 

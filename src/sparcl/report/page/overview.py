@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from sparcl.figures.markup import Markup, element, join
+from sparcl.figures.palette import series_class
 from sparcl.learning.settings import learns_all_tasks_at_once
-from sparcl.report.figures.palette import series_class
-from sparcl.report.markup import Markup, element, join
 from sparcl.report.measures import FULL_FLOPS, MEMORY, TRAINING_TIME, RunView, leading_kind, newest
 from sparcl.report.page.parts import (
     UNKNOWN,

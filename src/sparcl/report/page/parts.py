@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sparcl.report.figures.lines import LinePlot
-from sparcl.report.figures.palette import dashes, series_class
-from sparcl.report.markup import Markup, element, join
+from sparcl.figures import legend as legend_of_figures
+from sparcl.figures import svg
+from sparcl.figures.lines import LinePlot
+from sparcl.figures.markup import Markup, element, join
 from sparcl.report.measures import RunView
 
 UNKNOWN = "-"
@@ -38,9 +39,8 @@ def run_tag(view: RunView) -> Markup:
 
 
 def swatch(series: int) -> Markup:
-    stroke = element("line", x1=1, x2=21, y1=6, y2=6, class_="stroke", stroke_dasharray=dashes(series))
-    dot = element("circle", cx=11, cy=6, r=4, class_="dot")
-    return element("svg", stroke, dot, viewBox="0 0 22 12", class_=f"swatch {series_class(series)}", aria_hidden="true")
+    marks = svg.for_page(legend_of_figures.swatch(legend_of_figures.Entry("", series)))
+    return element("svg", *marks, viewBox=f"0 0 {legend_of_figures.SWATCH} 12", class_="swatch", aria_hidden="true")
 
 
 def legend(views: Iterable[RunView]) -> Markup:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from sparcl.figures.heatmap import Heatmap
+from sparcl.figures.lines import Line, LinePlot
+from sparcl.figures.markup import Markup, element, join
 from sparcl.report.events import Adjustment, Epoch, LayerChange
-from sparcl.report.figures.heatmap import Heatmap
-from sparcl.report.figures.lines import Line, LinePlot
-from sparcl.report.markup import Markup, element, join
 from sparcl.report.measures import RunView
 from sparcl.report.page.parts import Section, grid, legend, note, note_on, plot, run_tag
 

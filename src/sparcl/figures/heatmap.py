@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.report.figures import raster
-from sparcl.report.figures.palette import text_on
-from sparcl.report.figures.scale import thinned
-from sparcl.report.figures.text import label
-from sparcl.report.markup import Markup, element
+from sparcl.figures import raster
+from sparcl.figures.markup import Markup, element
+from sparcl.figures.palette import text_on
+from sparcl.figures.scale import thinned
+from sparcl.figures.svg import label
 
-MOST_CELLS = 900  # drawn one by one
-MOST_NUMBERS = 450  # with a number in each
+MAX_CELLS = 900  # drawn one by one
+MAX_NUMBERS = 450  # with a number in each
 TOP = 6  # pixels above the first row, where its label reaches
 SHRINKS = 480  # pixels; up to this width it is made smaller where there is less room, a larger one scrolls
-CHARACTER = 7.6  # pixels of a letter beside the axes
+CHARACTER = 7.6  # pixels of a letter next to the axes; class names have wide ones
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Heatmap:
         )
         bottom = 28 + (min(self.longest_label, max(map(len, self.columns))) * CHARACTER if turned else 16)
         width, height = left + columns * wide + 8, rows * high + bottom
-        cells = self._picture(left, wide, high) if rows * columns > MOST_CELLS else self._cells(left, wide, high)
+        cells = self._picture(left, wide, high) if rows * columns > MAX_CELLS else self._cells(left, wide, high)
         return element(
             "svg",
             *cells,
@@ -68,7 +68,7 @@ class Heatmap:
         rows, columns = self.values.shape
         frame = element("rect", x=left, y=0, width=columns * wide, height=rows * high, class_="frame")
         parts = [] if self.missed is None else [frame]
-        numbered = self.values.size <= MOST_NUMBERS and wide >= 20
+        numbered = self.values.size <= MAX_NUMBERS and wide >= 20
         for row, column in np.ndindex(*self.values.shape):
             value = float(self.values[row, column])
             if np.isnan(value):

@@ -1,0 +1,7 @@
+"""Drawing: line plots, scatter plots, bars and heat maps. It knows nothing about runs.
+
+chart, lines ──► axes ──► marks (data) ──► svg: with classes for a page, with colours for a file
+panels ──► several line plots                └─► png
+heatmap, raster: for pages only
+palette: every colour, and how each kind of mark looks
+"""
