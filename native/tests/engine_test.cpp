@@ -70,13 +70,13 @@ std::vector<int32_t> some_of(int64_t count, double share) {
 
 // --------------------------------------------------------------------------------------------------------------- maps
 
-struct Size {
+struct TestSize {
   int channels, height, width;
   int64_t pixels() const { return static_cast<int64_t>(height) * width; }
   int64_t count(int images) const { return images * channels * pixels(); }
 };
 
-Extent extent_of(const Size& size, bool padded) {
+Extent extent_of(const TestSize& size, bool padded) {
   const int row = size.width + (padded ? 1 : 0);
   return {size.channels, size.height, size.width, row, size.height * row + (padded ? whole(0, 3) : 0)};
 }
@@ -183,13 +183,13 @@ enum class Order { position, shuffled, tap };
 
 struct ConvolutionCase {
   int kernel, stride;
-  Size in;
+  TestSize in;
   int outputs, images;
   double density;
   bool in_padded = true, out_padded = true;
   Order order = coin() ? Order::position : Order::shuffled;
 
-  Size out() const { return {outputs, (in.height - 1) / stride + 1, (in.width - 1) / stride + 1}; }
+  TestSize out() const { return {outputs, (in.height - 1) / stride + 1, (in.width - 1) / stride + 1}; }
   int64_t weights() const { return static_cast<int64_t>(outputs) * in.channels * kernel * kernel; }
 };
 
@@ -202,7 +202,7 @@ struct ConvolutionNumbers {
 // For every weight, output pixel and image: visit(weight, output element, input element).
 template <typename Visit>
 void each_product(const ConvolutionCase& c, Visit visit) {
-  const Size out = c.out();
+  const TestSize out = c.out();
   const int window = c.kernel * c.kernel, half = c.kernel / 2;
   for (int64_t weight = 0; weight < c.weights(); ++weight) {
     const int64_t o = weight / window / c.in.channels, i = weight / window % c.in.channels;
@@ -265,25 +265,45 @@ Doubles stored_gradients(const ConvolutionNumbers& n, bool only_updated, float b
   return result;
 }
 
-// What a network that only predicts does on the way: scaled weights, a bias, another map added, ReLU.
+double activated(double x, Activation activation) {
+  const auto relu6 = [](double v) { return std::clamp(v, 0.0, 6.0); };
+  switch (activation) {
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::relu6:
+      return relu6(x);
+    case Activation::hard_swish:
+      return x * relu6(x + 3.0) / 6.0;
+    case Activation::none:
+      break;
+  }
+  return x;
+}
+
+// What a network that only predicts does on the way: scaled weights, a bias, another map added, an activation.
 void run_prediction(const KernelTable& kernels, const ConvolutionCase& c, const ConvolutionNumbers& n,
                     ConvolutionLayer& layer, MapMemory& x, const Extent& out, Floats& scratch, int threads) {
   const Batch batch = batch_of(kernels, c.images);
   const Floats scale = normal(c.outputs), bias = normal(c.outputs);
   layer.refresh_scaled(n.stored.data(), scale);
   for (bool with_residual : {false, true}) {
-    const bool relu = coin();
+    const auto activation = static_cast<Activation>(whole(0, activation_count - 1));
     MapMemory residual(kernels, out, batch, n.dy), y(kernels, out, batch);
-    layer.forward(kernels, x.data(), y.data(), batch,
-                  {.bias = bias.data(), .residual = with_residual ? residual.data() : nullptr, .relu = relu}, scratch,
-                  threads);
+    layer.forward(
+        kernels, x.data(), y.data(), batch,
+        {.bias = bias.data(), .residual = with_residual ? residual.data() : nullptr, .activation = activation}, scratch,
+        threads);
     Doubles expected(n.y);
+    double largest = 0.0, activated_largest = 0.0;
     for (size_t i = 0; i < expected.size(); ++i) {
       const int64_t channel = static_cast<int64_t>(i) / c.out().pixels() % c.outputs;
       expected[i] = expected[i] * scale[channel] + bias[channel] + (with_residual ? n.dy[i] : 0.0f);
-      if (relu) expected[i] = std::max(expected[i], 0.0);
+      largest = std::max(largest, std::abs(expected[i]));
+      expected[i] = activated(expected[i], activation);
+      activated_largest = std::max(activated_largest, std::abs(expected[i]));
     }
-    check("a prediction", y, expected);
+    // An activation may cut off what rounding errors are to be compared with.
+    check("a prediction", y.plain(), expected, tolerance * std::max(1.0, largest / std::max(activated_largest, 1e-6)));
     check_around("a prediction", y);
   }
 }
@@ -393,7 +413,7 @@ void test_convolutions() {
       test_convolution({kernel, stride, {4, 6, 5}, 3, 11, 0.0});
       if (kernel == 3) test_convolution({kernel, stride, {20, 64, 64}, stride == 1 ? 20 : 2, 17, 0.02});  // past caches
       for (int i = 0; i < 6; ++i) {
-        const Size in{whole(1, 12), whole(1, 13), whole(1, 13)};
+        const TestSize in{whole(1, 12), whole(1, 13), whole(1, 13)};
         test_convolution({kernel, stride, in, whole(1, 12), whole(1, 20), whole(1, 10) / 10.0});
       }
     }
@@ -412,7 +432,7 @@ void test_winograd() {
     test_convolution({3, 1, {8, 32, 32}, 8, 9, 1.0, true, true, order});
     test_convolution({3, 1, {776, 1, 2}, 10, 4, 1.0, true, true, order});
     for (int i = 0; i < 3; ++i) {
-      const Size in{whole(8, 24), whole(1, 13), whole(1, 13)};
+      const TestSize in{whole(8, 24), whole(1, 13), whole(1, 13)};
       test_convolution({3, 1, in, whole(8, 24), whole(1, 20), 1.0, true, true, order});
     }
   }
@@ -431,9 +451,10 @@ struct Operand {
 };
 
 struct CombineCase {
-  Size size;
+  TestSize size;
   int images, operands;
-  bool padded, relu, training;
+  bool padded, training;
+  Activation activation;
   float momentum;
 };
 
@@ -510,7 +531,7 @@ struct NormMemory {
   Floats mean, variance, state, d_weight, d_bias;
   Norm norm{};
 
-  explicit NormMemory(const Operand& o)
+  NormMemory(const Operand& o, float momentum)
       : mean(o.mean),
         variance(o.variance),
         state(4 * o.mean.size(), nan_value),
@@ -525,6 +546,8 @@ struct NormMemory {
     norm.running_var = variance.data();
     norm.state = state.data();
     norm.d_weight = d_weight.data();
+    norm.epsilon = epsilon;
+    norm.momentum = momentum;
   }
 
   void check_forward(const Operand& o) {
@@ -544,55 +567,52 @@ struct NormMemory {
 void run_combine(const KernelTable& kernels, const CombineCase& c, std::vector<Operand>& operands, const Floats& d_out,
                  const Floats& base, const Extent& extent, int threads) {
   const Batch batch = batch_of(kernels, c.images);
-  const bool two = c.operands == 2;
+  const bool two = c.operands == 2, gated = c.activation != Activation::none;
   MapMemory a(kernels, extent, batch, operands[0].x), b(kernels, extent, batch, operands.back().x);
-  NormMemory norm_a(operands[0]), norm_b(operands.back());
-  std::vector<uint16_t> signs(batch.blocks * c.size.channels * c.size.pixels());
+  NormMemory norm_a(operands[0], c.momentum), norm_b(operands.back(), c.momentum);
+  std::vector<uint16_t> mask(batch.blocks * c.size.channels * c.size.pixels());
   MapMemory out(kernels, extent, batch);
   Combine forward{.a = a.data(),
                   .b = two ? b.data() : nullptr,
                   .out = out.data(),
-                  .positive = c.relu ? signs.data() : nullptr,
+                  .mask = gated ? mask.data() : nullptr,
                   .norm_a = norm_a.norm,
                   .norm_b = two ? norm_b.norm : Norm{},
                   .extent = extent,
                   .batch = batch,
-                  .relu = c.relu,
-                  .again = false,
-                  .training = c.training,
-                  .momentum = c.momentum,
-                  .epsilon = epsilon};
+                  .activation = c.activation,
+                  .recompute = false,
+                  .training = c.training};
   kernels.combine(forward, threads);
   Doubles z(operands[0].z);
   for (size_t i = 0; two && i < z.size(); ++i) z[i] += operands[1].z[i];
-  if (c.relu)
-    for (double& value : z) value = std::max(value, 0.0);
+  for (double& value : z) value = activated(value, c.activation);
   check("a combination", out, z);
   check_around("a combination", out);
   norm_a.check_forward(operands[0]);
   if (two) norm_b.check_forward(operands[1]);
-  // Once more, without keeping signs and without following the statistics again.
+  // Once more, without keeping the mask and without following the statistics again.
   MapMemory again(kernels, extent, batch);
   forward.out = again.data();
-  forward.positive = nullptr;
-  forward.again = true;
+  forward.mask = nullptr;
+  forward.recompute = true;
   kernels.combine(forward, threads);
   if (again.plain() != out.plain()) fail("a combination that is computed again differs");
   check_around("a combination that is computed again", again);
   norm_a.check_forward(operands[0]);
 
-  // Which inputs were positive is taken from the result: where rounding decided, it may have decided either way.
+  // Where gradients pass is taken from the result: where rounding decided, it may have decided either way.
   const Floats result = out.plain();
   Doubles dz(d_out.begin(), d_out.end());
-  for (size_t i = 0; c.relu && i < dz.size(); ++i)
-    if (!(result[i] > 0.0f)) dz[i] = 0.0;
+  for (size_t i = 0; gated && i < dz.size(); ++i)
+    if (!(result[i] > 0.0f) || (c.activation == Activation::relu6 && result[i] >= 6.0f)) dz[i] = 0.0;
   for (Operand& operand : operands) expect_gradients(c, dz, operand);
   // With two operands the first pass leaves the gated gradient for the second, which may write over it.
   MapMemory gradient(kernels, extent, batch, d_out), d_first(kernels, extent, batch);
   CombineBackward backward{.d_out = gradient.data(),
                            .operand = operands[0].kind == NormKind::batch ? a.data() : nullptr,
                            .d_operand = d_first.data(),
-                           .positive = c.relu ? signs.data() : nullptr,
+                           .mask = gated ? mask.data() : nullptr,
                            .write_gated = two,
                            .accumulate = false,
                            .norm = norm_a.norm,
@@ -605,11 +625,11 @@ void run_combine(const KernelTable& kernels, const CombineCase& c, std::vector<O
   if (!d_first.zeros_without_image()) fail("there are gradients where there are no images");
   norm_a.check_backward(operands[0]);
   if (!two) return;
-  if (c.relu) check("the gated gradient", gradient, dz);
+  if (gated) check("the gated gradient", gradient, dz);
   MapMemory sum(kernels, extent, batch, base);
   backward.operand = operands[1].kind == NormKind::batch ? b.data() : nullptr;
   backward.d_operand = sum.data();
-  backward.positive = nullptr;
+  backward.mask = nullptr;
   backward.write_gated = false;
   backward.accumulate = true;
   backward.norm = norm_b.norm;
@@ -628,7 +648,8 @@ void run_combine(const KernelTable& kernels, const CombineCase& c, std::vector<O
 
 void test_combinations() {
   for (int i = 0; i < 40; ++i) {
-    CombineCase c{{whole(1, 9), whole(1, 9), whole(1, 9)}, whole(1, 35), whole(1, 2), coin(), coin(), coin(), 0.1f};
+    CombineCase c{{whole(1, 9), whole(1, 9), whole(1, 9)}, whole(1, 35), whole(1, 2), coin(), coin(),
+                  static_cast<Activation>(whole(0, 2)),    0.1f};
     if (i % 5 == 0) c.size = {whole(1, 9), 4, 4};
     if (i % 7 == 0) c.momentum = 0.0f;
     if (i == 0) c.size = {20, 64, 64}, c.images = 17;   // a map that exceeds the caches
@@ -637,178 +658,13 @@ void test_combinations() {
     for (int o = 0; o < c.operands; ++o) operands.push_back(random_operand(c));
     const Floats d_out = normal(c.size.count(c.images)), base = normal(c.size.count(c.images));
     const Extent extent = extent_of(c.size, c.padded);
-    const std::string name = text("combine %dx%dx%d%s, %d images, norms %d %d%s%s", c.size.channels, c.size.height,
-                                  c.size.width, c.padded ? "" : " bare", c.images, static_cast<int>(operands[0].kind),
-                                  c.operands == 2 ? static_cast<int>(operands[1].kind) : -1, c.relu ? ", relu" : "",
-                                  c.training ? ", training" : "");
+    const std::string name =
+        text("combine %dx%dx%d%s, %d images, norms %d %d, activation %d%s", c.size.channels, c.size.height,
+             c.size.width, c.padded ? "" : " bare", c.images, static_cast<int>(operands[0].kind),
+             c.operands == 2 ? static_cast<int>(operands[1].kind) : -1, static_cast<int>(c.activation),
+             c.training ? ", training" : "");
     with_every_instruction_set(
         name, [&](const KernelTable& kernels) { run_combine(kernels, c, operands, d_out, base, extent, whole(1, 3)); });
-  }
-}
-
-// ------------------------------------------------------------------------------------------------- pooling and linear
-
-void run_max_pool(const KernelTable& kernels, const Size& in, int kernel, int images, const Floats& x, const Floats& dy,
-                  const Extent& from, const Extent& to, int threads) {
-  const Size out{in.channels, in.height / kernel, in.width / kernel};
-  Doubles y(out.count(images)), dx(x.size(), 0.0);
-  for (int64_t plane = 0; plane < static_cast<int64_t>(images) * in.channels; ++plane) {
-    for (int64_t p = 0; p < out.pixels(); ++p) {
-      const int64_t corner = plane * in.pixels() + p / out.width * kernel * in.width + p % out.width * kernel;
-      int64_t best = corner;
-      for (int i = 0; i < kernel * kernel; ++i) {
-        const int64_t other = corner + static_cast<int64_t>(i / kernel) * in.width + i % kernel;
-        if (x[other] > x[best]) best = other;  // the first of equal ones stays
-      }
-      y[plane * out.pixels() + p] = x[best];
-      dx[best] += dy[plane * out.pixels() + p];
-    }
-  }
-  const Batch batch = batch_of(kernels, images);
-  MapMemory source(kernels, from, batch, x), result(kernels, to, batch);
-  MapMemory gradient(kernels, to, batch, dy), d_source(kernels, from, batch);
-  const Pool job{.x = source.data(),
-                 .y = result.data(),
-                 .dy = gradient.data(),
-                 .dx = d_source.data(),
-                 .in = from,
-                 .out = to,
-                 .batch = batch,
-                 .kernel = kernel};
-  kernels.max_pool(job, threads);
-  check("a max pooling", result, y);
-  check_around("a max pooling", result);
-  kernels.max_pool_backward(job, threads);
-  check("the gradient of a max pooling", d_source, dx);
-  check_around("the gradient of a max pooling", d_source);
-}
-
-void run_average_pool(const KernelTable& kernels, const Size& in, int images, const Floats& x, const Floats& dy,
-                      const Extent& from, int threads) {
-  const Size out{in.channels, 1, 1};
-  Doubles y(out.count(images), 0.0), dx(x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double share = 1.0 / static_cast<double>(in.pixels());
-    y[i / in.pixels()] += x[i] * share;
-    dx[i] = dy[i / in.pixels()] * share;
-  }
-  const Batch batch = batch_of(kernels, images);
-  const Extent to = extent_of(out, false);
-  MapMemory source(kernels, from, batch, x), result(kernels, to, batch);
-  MapMemory gradient(kernels, to, batch, dy), d_source(kernels, from, batch);
-  const Pool job{.x = source.data(),
-                 .y = result.data(),
-                 .dy = gradient.data(),
-                 .dx = d_source.data(),
-                 .in = from,
-                 .out = to,
-                 .batch = batch,
-                 .kernel = 0};
-  kernels.average_pool(job, threads);
-  check("an average pooling", result, y);
-  kernels.average_pool_backward(job, threads);
-  check("the gradient of an average pooling", d_source, dx);
-  check_around("the gradient of an average pooling", d_source);
-}
-
-void test_pooling() {
-  for (int i = 0; i < 20; ++i) {
-    const int kernel = whole(1, 3), images = whole(1, 35);
-    Size in{whole(1, 9), whole(kernel, 13), whole(kernel, 13)};
-    const bool bare = i % 4 == 0;
-    if (bare) in.height = in.width = 4;
-    Floats x = normal(in.count(images));
-    for (float& value : x) value = std::round(value);  // many are equal
-    const Size out{in.channels, in.height / kernel, in.width / kernel};
-    const Floats d_max = normal(out.count(images)), d_mean = normal(static_cast<int64_t>(images) * in.channels);
-    const Extent from = extent_of(in, !bare), to = extent_of(out, coin());
-    const std::string name =
-        text("pooling of %dx%dx%d by %d, %d images", in.channels, in.height, in.width, kernel, images);
-    with_every_instruction_set(name, [&](const KernelTable& kernels) {
-      run_max_pool(kernels, in, kernel, images, x, d_max, from, to, whole(1, 3));
-      run_average_pool(kernels, in, images, x, d_mean, from, whole(1, 3));
-    });
-  }
-}
-
-struct LinearNumbers {
-  int features, outputs, images;
-  Floats x, weight, bias, dy;
-  Doubles y, dx, d_weight, d_bias;
-};
-
-LinearNumbers linear_numbers() {
-  LinearNumbers n;
-  n.features = whole(1, 23);
-  n.outputs = whole(1, 13);
-  n.images = whole(1, 35);
-  n.x = normal(n.images * n.features);
-  n.weight = normal(n.outputs * n.features);
-  n.bias = normal(n.outputs);
-  n.dy = normal(n.images * n.outputs);
-  n.y.resize(n.dy.size());
-  n.dx.assign(n.x.size(), 0.0);
-  n.d_weight.assign(n.weight.size(), 0.5);  // what is there before
-  n.d_bias.assign(n.outputs, 0.25);
-  for (int image = 0; image < n.images; ++image) {
-    for (int k = 0; k < n.outputs; ++k) {
-      const double d = n.dy[image * n.outputs + k];
-      double& y = n.y[image * n.outputs + k];
-      y = n.bias[k];
-      n.d_bias[k] += d;
-      for (int f = 0; f < n.features; ++f) {
-        const double x = n.x[image * n.features + f], weight = n.weight[k * n.features + f];
-        y += weight * x;
-        n.dx[image * n.features + f] += d * weight;
-        n.d_weight[k * n.features + f] += d * x;
-      }
-    }
-  }
-  return n;
-}
-
-void run_linear(const KernelTable& kernels, const LinearNumbers& n, const Extent& from, const Extent& to, int threads) {
-  const Batch batch = batch_of(kernels, n.images);
-  const int64_t lanes = kernels.lanes;
-  MapMemory x(kernels, from, batch, n.x), y(kernels, to, batch), dy(kernels, to, batch, n.dy);
-  MapMemory dx(kernels, from, batch);
-  Floats d_weight(n.weight.size(), 0.5f), d_bias(n.outputs, 0.25f);
-  Linear job{.x = x.data(),
-             .y = y.data(),
-             .dy = dy.data(),
-             .dx = dx.data(),
-             .weight = n.weight.data(),
-             .bias = n.bias.data(),
-             .d_weight = d_weight.data(),
-             .d_bias = d_bias.data(),
-             .features = n.features,
-             .outputs = n.outputs,
-             .x_block = from.block() * lanes,
-             .y_block = to.block() * lanes,
-             .x_plane = from.plane * lanes,
-             .y_plane = to.plane * lanes,
-             .batch = batch};
-  kernels.linear(job, threads);
-  check("a linear layer", y, n.y);
-  for (bool with_input : {true, false}) {
-    std::fill(d_weight.begin(), d_weight.end(), 0.5f);
-    std::fill(d_bias.begin(), d_bias.end(), 0.25f);
-    job.dx = with_input ? dx.data() : nullptr;
-    kernels.linear_backward(job, threads);
-    check("the data gradient", dx, n.dx);
-    check("the weight gradient", d_weight, n.d_weight);
-    check("the bias gradient", d_bias, n.d_bias);
-  }
-}
-
-void test_linear() {
-  for (int i = 0; i < 20; ++i) {
-    const LinearNumbers numbers = linear_numbers();
-    // Maps of one pixel, with and without room around it.
-    const Extent from = extent_of({numbers.features, 1, 1}, coin()), to = extent_of({numbers.outputs, 1, 1}, coin());
-    const std::string name = text("linear %d -> %d, %d images", numbers.features, numbers.outputs, numbers.images);
-    with_every_instruction_set(
-        name, [&](const KernelTable& kernels) { run_linear(kernels, numbers, from, to, whole(1, 3)); });
   }
 }
 
@@ -818,8 +674,6 @@ int main() {
   test_convolutions();
   test_winograd();
   test_combinations();
-  test_pooling();
-  test_linear();
   std::string names;
   for (auto found = available_kernels(); *found != nullptr; ++found) names += std::string(" ") + (*found)->name;
   std::printf("engine_test (%s ): %d failures\n", names.c_str(), failures);

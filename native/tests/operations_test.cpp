@@ -16,22 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/kernels.h"
-#include "../kernels/operation.h"
-#include "../kernels/vector.h"
-#include "../parallel/parallel_for.h"
-
-namespace sparcl {
-namespace {
-#include "../kernels/map.inc"
-// What the others use first.
-#include "../kernels/activate.inc"
-#include "../kernels/ahead.inc"
-#include "../kernels/combine.inc"
-#include "../operations/dense_conv.inc"
-#include "../operations/depthwise.inc"
-}  // namespace
-}  // namespace sparcl
+#include "../dispatch.h"
+#include "../engine/engine.h"
 
 namespace {
 
@@ -41,6 +27,7 @@ constexpr double tolerance = 1e-5;  // of the largest element
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 constexpr float guard = 12345.0f;  // what must not be written over
 
+int lanes = 0;  // of the instruction set that is being tested
 int failures = 0;
 std::string now;  // what is being tested
 
@@ -467,12 +454,17 @@ void check_refusals(const Operation& operation, bool depthwise) {
 }  // namespace
 
 int main() {
-  for (const bool with_channels : {true, false}) {
-    const Operation& operation = with_channels ? sparcl::depthwise : sparcl::dense_conv;
-    check_refusals(operation, with_channels);
-    for (int i = 0; i < 150; ++i) run_case(any_case(operation, with_channels, i < 75 ? 9 : 40));
+  for (auto kernels = available_kernels(); *kernels != nullptr; ++kernels) {
+    lanes = (*kernels)->lanes;
+    const Operation& depthwise = *find_operation(**kernels, "depthwise");
+    const Operation& dense = *find_operation(**kernels, "dense_conv");
+    for (const bool with_channels : {true, false}) {
+      const Operation& operation = with_channels ? depthwise : dense;
+      check_refusals(operation, with_channels);
+      for (int i = 0; i < 100; ++i) run_case(any_case(operation, with_channels, i < 50 ? 9 : 40));
+    }
+    run_known(depthwise, dense);
   }
-  run_known(sparcl::depthwise, sparcl::dense_conv);
-  if (failures == 0) std::printf("all operations are right\n");
+  std::printf("operations_test: %d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

@@ -444,7 +444,7 @@ def test_the_page_runs(tmp_path):
         errors,
         (
             nn.Sequential(OrderedDict(features=grouped)),
-            nn.Sequential(OrderedDict(drop=nn.Dropout(0.5))),
+            nn.Sequential(OrderedDict(pool=nn.MaxPool2d(2, dilation=2))),
             nn.Sequential(OrderedDict(conv1=conv(3, 4))),
             Net(depends_on_data),
         ),
