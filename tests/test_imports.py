@@ -35,7 +35,7 @@ ALLOWED = {
     "sparsity": {"network", "graph", "methods", "data", "metrics"},
     "learning": {"data", "metrics", "graph", "network", "methods", "sparsity", "tuning", "weights"},
     "device": {"data", "graph", "network", "deploy", "methods", "sparsity", "learning", "weights"},
-    "report": {"figures", "learning", "metrics"},
+    "report": {"figures", "learning", "metrics", "sparsity"},
     "bench": {
         "data",
         "metrics",
