@@ -38,7 +38,7 @@ class Side:
         logits, context = self.network.forward(self.images)
         self.network.backward(context, self.loss(logits)[1])
         if self.masks:
-            self.masks.after_backward(replayed=False)
+            self.masks.after_backward(only_replayed=False)
             self.masks.before_update()
         self.optimizer.step()
 

@@ -129,10 +129,11 @@ def our_loop(width: int, threads: int) -> Step:
     )
     graph = build_model(settings.model, (3, 32, 32), CLASSES, width)
     loop = Loop(settings, graph, Augmentation(4, True, MEAN, STD), (task,))
-    loop.method.begin_task(task)
+    loop.begin_run()
+    loop.begin_task(task)
 
     def step() -> None:
-        if loop.position.step == loop.batches(IMAGES):
+        if loop.epoch_is_over():
             loop.position.step = 0  # the epoch begins again
         loop.train_step(task)
 

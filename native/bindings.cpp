@@ -2,9 +2,9 @@
 // here.
 #include "bindings.h"
 
-#include <cstring>
 #include <malloc.h>
 
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -117,9 +117,15 @@ NB_MODULE(_engine, module) {
   nb::list tiles;
   for (const sparcl::TileShape& shape : sparcl::tile_shapes) tiles.append(nb::make_tuple(shape.rows, shape.columns));
   module.attr("TILE_SHAPES") = nb::tuple(tiles);
-  nb::list operations;
-  for (int i = 0; i < sparcl::kernels().operation_count; ++i) operations.append(sparcl::kernels().operations[i]->name);
-  module.attr("OPERATIONS") = nb::tuple(operations);
+  module.def(
+      "operations",
+      [] {
+        const sparcl::KernelTable& kernels = sparcl::kernels();
+        std::vector<std::string> names;
+        for (int i = 0; i < kernels.operation_count; ++i) names.emplace_back(kernels.operations[i]->name);
+        return names;
+      },
+      "The names of the operations that are files of their own.");
   module.def("digest", &digest, "numbers"_a.noconvert(), "A hash that tells whether numbers have changed.");
   module.def("usable_cores", &sparcl::usable_cores,
              "Cores that this process may use: its affinity, and the CPU quota of its control group.");

@@ -77,7 +77,7 @@ std::vector<ModelNode> graph_of(std::vector<PythonNode>& nodes) {
   ModelGraph graph;
   for (PythonNode& each : nodes) {
     graph.add(each.node);
-    if (each.weight) graph.set_weight(std::move(*each.weight));
+    if (each.weight) graph.set_weight(std::move(*each.weight), false);
   }
   graph.finish();
   return graph.take();

@@ -69,7 +69,8 @@ std::vector<ModelNode> read_graph(const Json& json, Numbers& numbers, const Kern
     const NodeKind kind = node.kind;
     graph.add(std::move(node));
     const ModelNode& added = graph.nodes().back();
-    if (added.weight.size() > 0) graph.set_weight(numbers.read(added.name, added.weight, kind == NodeKind::affine));
+    if (added.weight.size() > 0)
+      graph.set_weight(numbers.read(added.name, added.weight, kind == NodeKind::affine), true);
   }
   graph.finish();
   return graph.take();

@@ -123,7 +123,7 @@ bool ModelGraph::operation_fits(ModelNode& node, const ModelNode& from) const {
   return true;
 }
 
-void ModelGraph::set_weight(Weight weight) {
+void ModelGraph::set_weight(Weight weight, bool must_be_finite) {
   ModelNode& node = nodes_.back();
   const Weight& wanted = node.weight;
   weight.outputs = wanted.outputs;
@@ -143,8 +143,10 @@ void ModelGraph::set_weight(Weight weight) {
       before = position;
     }
   }
-  check_finite(weight.values, node.name);
-  check_finite(weight.bias, node.name);
+  if (must_be_finite) {
+    check_finite(weight.values, node.name);
+    check_finite(weight.bias, node.name);
+  }
   node.weight = std::move(weight);
 }
 

@@ -54,8 +54,9 @@ class ModelGraph {
  public:
   // Checks everything but the numbers of its weight, and says how large that must be.
   void add(ModelNode node);
-  // The weight of the node that was added last; checks what add said.
-  void set_weight(Weight weight);
+  // The weight of the node that was added last; checks what add said. Of a network in memory the numbers may be
+  // anything: a training that has run away must show it.
+  void set_weight(Weight weight, bool must_be_finite);
   // The last node gives the logits; nothing may be left over.
   void finish() const;
 

@@ -23,7 +23,10 @@ from sparcl.bench.watched import Limits
 from sparcl.bench.workload import Workload
 from sparcl.cli.plan import TILE_SHAPES
 from sparcl.compiler import compile_graph, place_apart
+from sparcl.data import Augmentation, Samples, Task
 from sparcl.errors import SparclError
+from sparcl.learning.loop import Loop
+from sparcl.learning.settings import resolve
 from sparcl.sparsity.layers import default_layers
 
 # PyTorch 2.13 writes beyond its memory in strided 1x1 convolutions of fewer channels.
@@ -50,11 +53,16 @@ def test_the_dense_module_computes_what_the_engine_computes():
 
 
 def test_the_layers_that_training_makes_sparse_are_sparse():
+    """The same ones, with as many weights, as in a run of the same network."""
     net = native_side.network(TINY, 0.75)
-    assert set(net.parameters.index) == {f"{name}.weight" for name in default_layers(net.graph)}
-    for name, index in net.parameters.index.items():
-        size = net.parameters.values.specs[name].size
-        assert len(index) == size - round(0.75 * size)
+    settings = resolve({"method": "sgd", "sparsifier": "sparcl", "sparsity": 0.75, "threads": 1, "backend": "native"})
+    samples = Samples(np.zeros((4, *net.graph.input_shape), np.uint8), np.arange(4), np.arange(4))
+    task = Task(0, range(10), samples, samples, None)
+    loop = Loop(settings, TINY.graph(), Augmentation(0, False, (0.0,) * 3, (1.0,) * 3), [task])
+    loop.begin_run()
+    trained = {name: len(index) for name, index in loop.network.parameters.index.items()}
+    assert {name: len(index) for name, index in net.parameters.index.items()} == trained
+    assert len(trained) == 16
     assert not native_side.network(TINY, 0.0).parameters.index
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from small import small
 
 from sparcl.device import session
-from sparcl.device.time_plan import TimePlan, epochs_that_fit, stage_epochs
+from sparcl.device.time_plan import TimePlan, epochs_that_fit
 from sparcl.learning.loop import Loop, Stopped
 
 
@@ -101,10 +101,3 @@ def test_planning_many_epochs_asks_few_questions():
     asked = []
     assert epochs_that_fit(10**6, lambda epochs: asked.append(epochs) or 3 * epochs, 1000) == 333
     assert len(asked) <= 21
-
-
-@given(full=st.integers(1, 10), most=st.integers(1, 100), share=st.floats(0.01, 1))
-def test_stages_shrink_with_the_epochs(full, most, share):
-    planned = max(1, round(share * most))
-    assert 1 <= stage_epochs(full, planned, most) <= full
-    assert stage_epochs(full, most, most) == full

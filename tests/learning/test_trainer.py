@@ -13,8 +13,8 @@ FEW = ("data.images_per_task=96", *SMALL)
 
 def orders(trainer, monkeypatch):
     """The samples of each epoch, in the order in which they are presented."""
-    found, end_epoch = [], trainer._end_epoch
-    monkeypatch.setattr(trainer, "_end_epoch", lambda task: (found.append(trainer.order), end_epoch(task)))
+    found, end_epoch = [], trainer.end_epoch
+    monkeypatch.setattr(trainer, "end_epoch", lambda task: (found.append(trainer.order), end_epoch(task)))
     trainer.run()
     return found
 

@@ -15,7 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from sparcl.cli.cost import network_cost
 from sparcl.graph import build_model
 from sparcl.metrics.costs import PHASES, CostCounter
-from sparcl.metrics.schedule import DataRemoval, TrainingPlan, capped_importance_batches, count_plan
+from sparcl.metrics.schedule import SparsePlan, TrainingPlan, capped_importance_batches, count_plan
+from sparcl.sparsity.ddr import RemovalSchedule
 
 CIFAR10_GRAPH = build_model("resnet18", (3, 32, 32), 10, 64)
 CIFAR10 = network_cost(CIFAR10_GRAPH)
@@ -24,7 +25,7 @@ SMALL_GRAPH = build_model("resnet18", (2, 8, 8), 3, 2)
 SMALL = network_cost(SMALL_GRAPH)
 
 PAPER = TrainingPlan(samples=(10_000,) * 5, epochs=50, batch=32, replay_batch=32)
-SPARCL = replace(PAPER, replay_passes=2, adjusts_mask=True, removal=DataRemoval(0.3, 4))
+SPARCL = replace(PAPER, replay_passes=2, sparse=SparsePlan(adjusts_mask=True, removal=RemovalSchedule(0.3, 4)))
 GRADIENT_SPARSITY = [(0.75, 0.05), (0.90, 0.02), (0.95, 0.02)]
 
 
@@ -148,14 +149,21 @@ plans = st.builds(
     replay_batch=st.integers(1, 20),
     current_passes=st.integers(1, 2),
     replay_passes=st.integers(0, 2),
-    sparsity=st.sampled_from([0.0, 0.005, 0.5, 0.9]),
-    adjusts_mask=st.booleans(),
-    importance_batches=st.integers(0, 4),
-    gradient_sparsity=st.sampled_from([0.0, 0.02, 0.1]),
-    gradient_interval=st.integers(1, 40),
-    removal=st.none() | st.builds(DataRemoval, st.floats(0, 1), st.integers(1, 4), st.booleans()),
-    stage_epochs=st.integers(1, 3),
+    sparse=st.builds(
+        SparsePlan,
+        sparsity=st.sampled_from([0.0, 0.005, 0.5, 0.9]),
+        adjusts_mask=st.booleans(),
+        importance_batches=st.integers(0, 4),
+        gradient_sparsity=st.sampled_from([0.0, 0.02, 0.1]),
+        gradient_interval=st.integers(1, 40),
+        removal=st.none() | st.builds(RemovalSchedule, st.floats(0, 1), st.integers(1, 4), st.booleans()),
+        stage_epochs=st.integers(1, 3),
+    ),
 )
+
+
+def sparser(plan, **changes):
+    return replace(plan, sparse=replace(plan.sparse, **changes))
 
 
 @settings(deadline=None, max_examples=60)
@@ -166,22 +174,22 @@ def test_a_plan_costs_what_its_steps_cost_one_by_one(plan):
 
 def _run(plan):
     """The loop of a training, written independently of the plan's stages: one step after another."""
-    counter = CostCounter(SMALL)
+    counter, sparse = CostCounter(SMALL), plan.sparse
     steps_done = since_choice = 0
     for task, task_samples in enumerate(plan.samples):
-        samples, sparsity = task_samples, plan.sparsity
-        if plan.adjusts_mask:
+        samples, sparsity = task_samples, sparse.sparsity
+        if sparse.adjusts_mask:
             since_choice = 0
             if task > 0:
-                sparsity = max(0.0, plan.sparsity - plan.growth)
+                sparsity = max(0.0, sparse.sparsity - sparse.growth)
         stage_samples = 0
         for epoch in range(plan.epochs):
-            active, updated = SMALL.kept(sparsity), SMALL.kept(sparsity + plan.gradient_sparsity)
+            active, updated = SMALL.kept(sparsity), SMALL.kept(sparsity + sparse.gradient_sparsity)
             sizes = [min(plan.batch, samples - start) for start in range(0, samples, plan.batch)]
             if len(sizes) > 1 and sizes[-1] == 1 and plan.batch > 1:
                 sizes[-2:] = [plan.batch + 1]  # a lone last sample joins the batch before it
             for size in sizes:
-                refresh = since_choice % plan.gradient_interval == 0
+                refresh = since_choice % sparse.gradient_interval == 0
                 for _ in range(plan.current_passes):
                     counter.count_pass(size, active, updated, refresh=refresh)
                     stage_samples += size
@@ -193,20 +201,20 @@ def _run(plan):
                 steps_done += 1
                 since_choice += 1
             finished = epoch + 1
-            if finished % plan.stage_epochs and finished != plan.epochs:
+            if finished % sparse.stage_epochs and finished != plan.epochs:
                 continue
-            stage = -(-finished // plan.stage_epochs)
+            stage = -(-finished // sparse.stage_epochs)
             last, first_of_later_task = finished == plan.epochs, task > 0 and stage == 1
-            if plan.adjusts_mask and (not last or first_of_later_task):
+            if sparse.adjusts_mask and (not last or first_of_later_task):
                 terms = 2 if plan.replay_passes else 1
                 passes = stage_samples // plan.batch
-                for _ in range(capped_importance_batches(plan.importance_batches, passes, terms)):
+                for _ in range(capped_importance_batches(sparse.importance_batches, passes, terms)):
                     counter.count_importance_pass(min(plan.batch, samples), active)
                     if plan.replay_passes:
                         counter.count_importance_pass(plan.replay_batch, active)
-                sparsity, since_choice = plan.sparsity, 0
-            if plan.removal:
-                samples = plan.removal.remaining(task_samples, stage)
+                sparsity, since_choice = sparse.sparsity, 0
+            if sparse.removal:
+                samples = sparse.removal.remaining(task_samples, stage)
             stage_samples = 0
     return counter
 
@@ -214,7 +222,7 @@ def _run(plan):
 @given(plans, st.floats(0, 0.7), st.floats(0, 0.1))
 @settings(deadline=None, max_examples=60)
 def test_more_sparsity_never_costs_more(plan, sparsity, more):
-    dense, sparse = (count_plan(SMALL, replace(plan, sparsity=share)) for share in (sparsity, sparsity + more))
+    dense, sparse = (count_plan(SMALL, sparser(plan, sparsity=share)) for share in (sparsity, sparsity + more))
     assert sparse.total("paper") <= dense.total("paper")
     assert sparse.total("full") <= dense.total("full")
 
@@ -233,15 +241,18 @@ def test_the_paper_counts_a_part_of_what_runs(plan):
 def test_removing_three_tenths_in_four_stages_of_ten_leaves_775_of_1000(forties, stage_epochs):
     """Exact where the samples divide evenly and nothing is replayed."""
     everything = TrainingPlan(
-        samples=(40 * forties,) * 2, epochs=10 * stage_epochs, stage_epochs=stage_epochs, batch=32, sparsity=0.9
+        samples=(40 * forties,) * 2,
+        epochs=10 * stage_epochs,
+        batch=32,
+        sparse=SparsePlan(sparsity=0.9, stage_epochs=stage_epochs),
     )
-    removing = replace(everything, removal=DataRemoval(0.3, 4))
+    removing = sparser(everything, removal=RemovalSchedule(0.3, 4))
     flops, fewer = (count_plan(SMALL, plan).total("paper") for plan in (everything, removing))
     assert 1000 * fewer == 775 * flops
 
 
 def test_removal_at_once_presents_more_than_removal_in_parts():
-    removal = DataRemoval(0.3, 4)
+    removal = RemovalSchedule(0.3, 4)
     assert [removal.remaining(10_000, stage) for stage in range(6)] == [10_000, 9_250, 8_500, 7_750, 7_000, 7_000]
     at_once = replace(removal, one_shot=True)
     assert [at_once.remaining(10_000, stage) for stage in range(6)] == [10_000] * 4 + [7_000] * 2
@@ -250,11 +261,11 @@ def test_removal_at_once_presents_more_than_removal_in_parts():
 @pytest.mark.parametrize(("sparsity", "gradient_sparsity"), GRADIENT_SPARSITY)
 def test_gradient_masking_costs_less_than_it_saves(sparsity, gradient_sparsity):
     """Refreshes, and 20 operations for each active weight at each of them to choose which ones are updated."""
-    without = count_plan(CIFAR10, replace(SPARCL, sparsity=sparsity))
-    plan = replace(SPARCL, sparsity=sparsity, gradient_sparsity=gradient_sparsity)
+    without = count_plan(CIFAR10, sparser(SPARCL, sparsity=sparsity))
+    plan = sparser(SPARCL, sparsity=sparsity, gradient_sparsity=gradient_sparsity)
     masked = count_plan(CIFAR10, plan)
     refreshes = sum(stage.repeats * len(stage.refresh_steps()) for stage in plan.stages())
-    choosing = 20 * refreshes * sum(CIFAR10.kept(sparsity - plan.growth).values())
+    choosing = 20 * refreshes * sum(CIFAR10.kept(sparsity - plan.sparse.growth).values())
     cost = masked.by_phase("full")["refresh"] + choosing
     saved = without.total("full") - (masked.total("full") - masked.by_phase("full")["refresh"])
     assert 0 < cost < 0.05 * saved
@@ -262,7 +273,7 @@ def test_gradient_masking_costs_less_than_it_saves(sparsity, gradient_sparsity):
 
 @pytest.mark.parametrize(("sparsity", "gradient_sparsity"), GRADIENT_SPARSITY)
 def test_deciding_about_weights_costs_at_most_one_percent(sparsity, gradient_sparsity):
-    plan = replace(SPARCL, sparsity=sparsity, gradient_sparsity=gradient_sparsity)
+    plan = sparser(SPARCL, sparsity=sparsity, gradient_sparsity=gradient_sparsity)
     counter = count_plan(CIFAR10, plan)
     assert 0 < counter.by_phase("full")["importance"] < 0.01 * counter.total("full")
     assert {stage.importance_batches() for stage in plan.stages()} == {
@@ -272,14 +283,14 @@ def test_deciding_about_weights_costs_at_most_one_percent(sparsity, gradient_spa
 
 
 def test_the_papers_convention_takes_the_nominal_sparsity():
-    plan = replace(SPARCL, sparsity=0.9)
+    plan = sparser(SPARCL, sparsity=0.9)
     nominal, exact = count_plan(CIFAR10, plan.nominal()), count_plan(CIFAR10, plan)
-    assert nominal.total("paper") == count_plan(CIFAR10, replace(plan, adjusts_mask=False)).total("paper")
+    assert nominal.total("paper") == count_plan(CIFAR10, sparser(plan, adjusts_mask=False)).total("paper")
     assert 1 < exact.total("paper") / nominal.total("paper") < 1.01
 
 
 def test_a_counter_survives_a_checkpoint_exactly():
-    counter = count_plan(CIFAR10, replace(SPARCL, sparsity=0.95, gradient_sparsity=0.02))
+    counter = count_plan(CIFAR10, sparser(SPARCL, sparsity=0.95, gradient_sparsity=0.02))
     again = CostCounter(CIFAR10)
     again.restore(json.loads(json.dumps(counter.to_json())))
     assert again.flops == counter.flops
@@ -294,4 +305,4 @@ def test_the_counts_of_another_network_are_refused():
 
 def test_a_plan_that_masks_more_than_everything_is_refused():
     with pytest.raises(ValueError, match="exceed 1"):
-        replace(PAPER, sparsity=0.99, gradient_sparsity=0.02)
+        sparser(PAPER, sparsity=0.99, gradient_sparsity=0.02)

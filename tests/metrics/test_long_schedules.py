@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from sparcl.learning.epoch_steps import EpochSteps
 from sparcl.metrics.costs import LayerCost, NetworkCost
-from sparcl.metrics.schedule import DataRemoval, TrainingPlan, count_plan
+from sparcl.metrics.schedule import SparsePlan, TrainingPlan, count_plan
 from sparcl.metrics.stretches import stretches
+from sparcl.sparsity.ddr import RemovalSchedule
 
 NETWORK = NetworkCost((LayerCost("masked", 100, 7, True), LayerCost("dense", 31, 3, False)), 131, 50)
 PLANS = st.builds(
@@ -21,22 +22,25 @@ PLANS = st.builds(
     replay_from_task=st.integers(1, 2),
     old_network_passes=st.integers(0, 1),
     drop_last=st.booleans(),
-    sparsity=st.just(0.5),
-    adjusts_mask=st.booleans(),
-    grows=st.sampled_from(["for_tasks", "in_stages"]),
-    growth=st.just(0.1),
-    gradient_sparsity=st.just(0.2),
-    gradient_interval=st.integers(1, 12),
-    removal=st.none() | st.builds(DataRemoval, st.sampled_from([0.3, 0.9]), st.integers(1, 4), st.booleans()),
-    stage_epochs=st.integers(1, 4),
+    sparse=st.builds(
+        SparsePlan,
+        sparsity=st.just(0.5),
+        adjusts_mask=st.booleans(),
+        grows=st.sampled_from(["for_tasks", "in_stages"]),
+        growth=st.just(0.1),
+        gradient_sparsity=st.just(0.2),
+        gradient_interval=st.integers(1, 12),
+        removal=st.none() | st.builds(RemovalSchedule, st.sampled_from([0.3, 0.9]), st.integers(1, 4), st.booleans()),
+        stage_epochs=st.integers(1, 4),
+    ),
 )
 
 
 @given(PLANS)
 def test_a_plan_of_a_trillion_epochs_is_counted_at_once(plan):
     """What a run adds with more epochs is what each of them adds, as soon as the first ones are over."""
-    period = plan.stage_epochs * plan.gradient_interval  # after which masks and choices come round again
-    start = 10 * period
+    period = plan.sparse.stage_epochs * plan.sparse.gradient_interval  # after which masks and choices come round again
+    start = 70 * period  # by then nothing is removed any more, and the buffer holds a whole batch
 
     def flops(epochs):
         return count_plan(NETWORK, replace(plan, samples=plan.samples[:1], epochs=epochs)).flops

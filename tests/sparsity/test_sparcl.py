@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from site_for_tests import BATCH, SAMPLES, Stage
+from driven_loop import BATCH, SAMPLES, Stage, dense_copy
 
 from sparcl.errors import SparclError
-from sparcl.network import Parameters
-from sparcl.network.torch import TorchNetwork
+from sparcl.methods import METHODS, Rehearsal, cross_entropy
 from sparcl.sparsity.sparcl import gradient_share
 
 
@@ -28,7 +27,7 @@ def test_the_schedule_of_active_weights_is_exactly_the_papers(sparsity, method):
 
 def adjustments(stage):
     """What happened, in order, as (layer counts removed, grown)."""
-    return [record for record in stage.sparsifier.records if "adjustment" in record]
+    return [record for record in stage.records if "adjustment" in record]
 
 
 def test_each_adjustment_does_what_the_paper_says():
@@ -68,8 +67,6 @@ def test_what_is_grown_again_has_no_penalty():
     stage = Stage("sparcl", 0.1, method="ewc", p_intra=0.85, dgm=False)
 
     def look(stage, task, epoch):
-        if (task.index, epoch) == (0, stage.epochs - 1):
-            stage.method.end_task(task)
         if (task.index, epoch) != (1, 0):
             return
         stage.method.align()
@@ -132,11 +129,8 @@ def test_importance_against_brute_force():
     state = probe.state
     ours = masks.importance(task, task.train, 3)
     probe.state = state
-    parameters = stage.network.parameters
-    reference = Parameters(stage.network.graph, np.float64)
-    for name in reference.values:
-        reference.values[name][...] = parameters.values.dense(name)
-    network = TorchNetwork(stage.network.graph, reference)
+    parameters, network = stage.network.parameters, dense_copy(stage.network)
+    reference = network.parameters
 
     def gradients(batches, loss_of):
         reference.gradients.flat[...] = 0
@@ -256,7 +250,7 @@ def test_gradient_masks_are_refreshed_on_time_and_by_importance():
         result = original(where)
         scores[where.start] = result
         if where == stage.network.parameters.gradients.slices[stage.sparsifier.sparse_layers[0].name]:
-            refreshed.append(stage.total_steps)
+            refreshed.append(stage.position.total_steps)
         return result
 
     masks._scores = scored
@@ -270,6 +264,66 @@ def test_gradient_masks_are_refreshed_on_time_and_by_importance():
 
     stage.run(tasks=1, on_step=look)
     assert refreshed == [0, 4, 8, 12, 16, 20]
+
+
+@pytest.mark.parametrize("replay_first", [False, True])
+def test_a_method_that_slices_its_replay_keeps_both_terms_of_the_importance(monkeypatch, replay_first):
+    """CGI = alpha |gradient of the batch| + beta |gradient of what is replayed|, each from autograd on a copy."""
+    expected = {}
+
+    class Sliced(Rehearsal):
+        def step(self, batch):
+            parts = [(batch.images, batch.labels, False)]
+            if self.buffer:
+                drawn = self.replay()
+                parts.insert(0 if replay_first else 1, (drawn.images[:5], drawn.labels[:5], True))
+                for images, labels, replayed in parts:
+                    expected[replayed] = gradients(self.network, images, labels)
+            found = {replayed: self.descend(i, cross_entropy(y), replayed=replayed) for i, y, replayed in parts}
+            self.update()
+            self.buffer.add(batch)
+            return found[False]
+
+    def gradients(network, images, labels):
+        reference = dense_copy(network)
+        logits = reference.forward(images.astype(np.float64))[1]
+        F.cross_entropy(logits, torch.from_numpy(labels)).backward()
+        of_layer = reference.parameters.gradients.dense
+        return {
+            network.parameters.gradients.slices[name].start: np.abs(of_layer(name).ravel()[index])
+            for name, index in network.parameters.index.items()
+        }
+
+    monkeypatch.setitem(METHODS, "sliced", Sliced)
+    stage = Stage("sparcl", 0.75, method="sliced", gradient_interval=3, tdm=False, ddr=False)
+    masks, checked = stage.sparsifier.gradient_masks, []
+    original = masks._scores
+
+    def scored(where):
+        found = original(where)
+        if expected:
+            both = 0.5 * expected[False][where.start] + 1.0 * expected[True][where.start]
+            np.testing.assert_allclose(found, both, rtol=1e-3, atol=1e-5)
+            checked.append(where)
+        return found
+
+    masks._scores = scored
+    stage.run(tasks=1)
+    assert len(checked) == 7 * len(stage.sparsifier.sparse_layers)  # of 24 steps every third, but for the first
+
+
+def test_stages_shrink_with_the_epochs_that_a_task_gets():
+    stage = Stage("sparcl", 0.75, epochs=40, stage_epochs=5)
+    sparsifier, task = stage.sparsifier, stage.tasks[0]
+    lengths = []
+    for epochs in range(1, 41):
+        stage.replan(epochs)
+        lengths.append(sparsifier.stage_length)
+        presented = [sparsifier.samples_in_epoch(task, epoch) for epoch in range(epochs)]
+        assert stage.steps_of(task) == sum(map(stage.batches, presented))
+        assert presented[0] == SAMPLES and presented == sorted(presented, reverse=True)
+    assert lengths == [max(1, round(epochs / 8)) for epochs in range(1, 41)]
+    assert lengths[-1] == 5
 
 
 def test_with_nothing_to_do_training_is_bit_identical():
@@ -286,6 +340,6 @@ def test_each_component_alone_has_an_effect(component):
     alone = Stage("sparcl", 0.75, **switches).run()
     off = Stage("sparcl", 0.75, **dict.fromkeys(switches, False)).run()
     assert (len(adjustments(alone)) > 0) == (component == "tdm")
-    assert any("removed_samples" in record for record in alone.sparsifier.records) == (component == "ddr")
+    assert any("removed_samples" in record for record in alone.records) == (component == "ddr")
     assert bool(alone.network.parameters.updated) == (component == "dgm")
     assert not np.array_equal(alone.network.parameters.values.flat, off.network.parameters.values.flat)

@@ -41,7 +41,7 @@ def module_of(graph: Graph) -> "torch.nn.Module":
     class NodePass:
         """A node's view of a forward pass (sparcl.operations.TorchPass)."""
 
-        momentum = None
+        momentum: float | None = None
 
         def __init__(self, module: "GraphModule", node: Node) -> None:
             self._module, self._name = module, node.name.replace(".", "_")

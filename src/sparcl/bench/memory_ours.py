@@ -8,7 +8,6 @@ from sparcl.data import Augmentation, Samples, Task
 from sparcl.graph import build_model
 from sparcl.learning.loop import Loop
 from sparcl.learning.settings import Settings, resolve
-from sparcl.sparsity import Moment
 
 EPOCHS = 2
 
@@ -19,13 +18,11 @@ def train(job: Job) -> None:
     augmentation = Augmentation(job.work.image_size // 8, True, (0.5,) * CHANNELS, (0.25,) * CHANNELS)
     graph = build_model(job.work.model, shape, job.work.classes, job.work.width)
     loop = Loop(_settings(job), graph, augmentation, (task,))
-    loop.sparsifier.begin_run()
-    loop.method.begin_task(task)
-    loop.sparsifier.begin_task(Moment(0, 0, 0, 0, EPOCHS), task)
+    loop.begin_run()
+    loop.begin_task(task)
     for _ in range(job.steps):
         loop.train_step(task)
-    loop.sparsifier.end_epoch(Moment(0, 0, job.steps, job.steps, EPOCHS), task)
-    loop.position.next_epoch()
+    loop.end_epoch(task)
     for _ in range(STEPS_OF_THE_SECOND_EPOCH):
         loop.train_step(task)
 

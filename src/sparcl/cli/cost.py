@@ -81,14 +81,14 @@ def _counters(network: NetworkCost, plan: TrainingPlan) -> tuple[CostCounter, Co
 
 
 def _memory_mb(network: NetworkCost, plan: TrainingPlan) -> float:
-    return network.memory_bytes(plan.batch, plan.sparsity, plan.gradient_sparsity) / 1e6
+    return network.memory_bytes(plan.batch, plan.sparse.sparsity, plan.sparse.gradient_sparsity) / 1e6
 
 
 def _plan_as_json(network: NetworkCost, plan: TrainingPlan) -> dict[str, object]:
     as_in_paper, complete = _counters(network, plan)
     return {
         "macs": network.macs,
-        "density": network.density(plan.sparsity),
+        "density": network.density(plan.sparse.sparsity),
         "steps": plan.steps(),
         "paper": {
             "flops": as_in_paper.total("paper"),
@@ -120,7 +120,7 @@ def _print_plan(network: NetworkCost, plan: TrainingPlan, layers: bool) -> None:
     if layers:
         console.print(_layer_table(network, plan, as_in_paper, complete))
     steps = plan.steps()
-    kept = network.density(plan.sparsity)
+    kept = network.density(plan.sparse.sparsity)
     print(f"{steps:,} steps; {network.macs / 1e6:,.1f}M MACs a forward, {kept:.1%} of them kept.")
     print(f"Memory by the paper's formula: {_memory_mb(network, plan):.1f} MB.")
 
@@ -135,7 +135,7 @@ def _layer_table(network: NetworkCost, plan: TrainingPlan, as_in_paper: CostCoun
         table.add_row(
             layer.name.removesuffix(".weight"),
             f"{layer.macs:,}",
-            f"{layer.kept(plan.sparsity) / layer.weights:.1%}",
+            f"{layer.kept(plan.sparse.sparsity) / layer.weights:.1%}",
             f"{in_paper[layer.name]:.3e}",
             f"{in_full[layer.name]:.3e}",
         )

@@ -145,12 +145,7 @@ def _shortcuts_first(fused: list[Fused]) -> list[Fused]:
     """
     ordered: list[Fused] = []
     for op in fused:
-        shortcut = op.op == "convolve" and op.node is not None and is_projection(op.node)
+        shortcut = op.node is not None and isinstance(op.node.op, Conv) and op.node.op.is_projection
         made = [place for place, earlier in enumerate(ordered) if earlier.out == op.operands[0].map]
         ordered.insert((made[-1] + 1 if made else 0) if shortcut else len(ordered), op)
     return ordered
-
-
-def is_projection(node: Node) -> bool:
-    """A 1x1 convolution that skips pixels: the shortcut of a residual block that halves its map."""
-    return isinstance(node.op, Conv) and node.op.kernel == 1 and node.op.stride > 1

@@ -24,7 +24,7 @@ from sparcl.device.judgement import Judgement, judge
 from sparcl.device.learner_directory import LearnerDirectory
 from sparcl.device.pending import Pending, PendingDirectory
 from sparcl.device.settings import LearnerSettings
-from sparcl.device.time_plan import TimePlan, epochs_that_fit, stage_epochs
+from sparcl.device.time_plan import TimePlan, epochs_that_fit
 from sparcl.errors import SparclError
 from sparcl.generators import Generators
 from sparcl.learning.loop import Loop
@@ -69,7 +69,6 @@ class Session(Loop):
             augmentation_of(settings, self.description),
             [self.task],
         )
-        self._full_stage: int = getattr(self.sparsifier, "stage_epochs", 1)
         self.before: Judgement | None = None
         found, used = directory.load(listener.noted), 0.0
         try:
@@ -78,7 +77,7 @@ class Session(Loop):
             elif base.number:
                 self._begin_from(base)
             else:
-                self.sparsifier.begin_run()
+                self.begin_run()
         except IMPOSSIBLE as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise SparclError(
@@ -120,17 +119,18 @@ class Session(Loop):
         if not self.pending.request.minutes or not position.step or position.epoch >= self.epochs:
             return
         fit = self.time.steps_left(self._reserved_steps())
-        at_the_end = position.step == self.batches(len(self.order))
+        at_the_end = self.epoch_is_over()
         if fit == 0:
             # What was presented so far is the epoch, and the epoch is the last one.
             self.order = self.order[: position.step * self.settings.batch_size] if not at_the_end else self.order
             self.epochs = position.epoch + 1
         elif self.time.just_measured and position.epoch == 0:
-            self.epochs = epochs_that_fit(self.settings.epochs, self._steps_when_planned, position.step + fit)
-            self._set_stages(self.epochs)
+            self.replan(epochs_that_fit(self.settings.epochs, self._steps_when_planned, position.step + fit))
         elif at_the_end and self.time.measured:
             done = self.steps_done(task)
-            further = epochs_that_fit(self.settings.epochs, self._steps_with, done + fit)
+            further = epochs_that_fit(
+                self.settings.epochs, lambda epochs: self.epoch_steps(task, epochs).before(epochs), done + fit
+            )
             self.epochs = max(position.epoch + 1, further)
 
     def _reserved_steps(self) -> float:
@@ -141,15 +141,8 @@ class Session(Loop):
         return 2 + judged / (6 * self.settings.batch_size)
 
     def _steps_when_planned(self, epochs: int) -> int:
-        self._set_stages(epochs)
-        return self._steps_with(epochs)
-
-    def _steps_with(self, epochs: int) -> int:
-        return sum(self.steps_in(self.task, epoch) for epoch in range(epochs))
-
-    def _set_stages(self, epochs: int) -> None:
-        if hasattr(self.sparsifier, "stage_epochs"):
-            self.sparsifier.stage_epochs = stage_epochs(self._full_stage, epochs, self.settings.epochs)
+        self.replan(epochs)
+        return self.steps_of(self.task)
 
     # Stopping and going on
 
@@ -158,7 +151,6 @@ class Session(Loop):
         state |= {
             "base": self.base.number,
             "epochs": self.epochs,
-            "stage_epochs": getattr(self.sparsifier, "stage_epochs", 1),
             "used": self.time.used,
             "before": self.before.to_json() if self.before else None,
         }
@@ -172,8 +164,8 @@ class Session(Loop):
         self.epochs = int(state["epochs"])
         if not 1 <= self.epochs <= self.settings.epochs:
             raise ValueError("the planned epochs are impossible")
-        if hasattr(self.sparsifier, "stage_epochs"):
-            self.sparsifier.stage_epochs = max(1, int(state["stage_epochs"]))
+        if "stage_epochs" in state:  # where version 0.1.0 kept it
+            tensors = {"sparsifier.stage_length": np.array([state["stage_epochs"]]), **tensors}
         self._restore(tensors, state)
         if self.position.task != self.task.index:
             raise ValueError("it belongs to another task")
@@ -189,6 +181,7 @@ class Session(Loop):
         tensors = grow(base.tensors, base.description.graph(), self.description.outputs, generators["initialisation"])
         tensors = shrink_buffer(tensors, self.settings.buffer_size, generators["reservoir"])
         self._restore(tensors, {**base.state, "generators": generators.state()})
+        self.replan(self.settings.epochs)  # whatever time the last session had
         if self.position != Position(task=self.task.index, total_steps=self.position.total_steps):
             raise ValueError("the state is not the end of a learning session")
 

@@ -14,10 +14,10 @@ from sparcl.files import Directory, as_json, from_json
 from sparcl.learning.settings import Settings, Values, merge, resolve, validated
 from sparcl.methods import METHODS, Rehearsal
 from sparcl.seals import sealed
+from sparcl.sparsity import SPARSIFIERS
 
 FILE = "settings.json"
 MAX_SAMPLES = 10_000_000  # of a buffer, as in the settings of a run
-SPARSIFIERS = ("none", "sparcl")  # the others plan with the length of the whole stream, which nobody knows here
 
 Mean = Annotated[float, Bounds(gt=-LARGEST_SCALE, lt=LARGEST_SCALE)]
 Spread = Annotated[float, Bounds(gt=1 / LARGEST_SCALE, lt=LARGEST_SCALE)]
@@ -121,8 +121,9 @@ def _checked(settings: LearnerSettings) -> LearnerSettings:
     if not issubclass(METHODS[training.method.name], Rehearsal):
         able = sorted(name for name, method in METHODS.items() if issubclass(method, Rehearsal))
         raise SparclError(f"A learner cannot use {training.method.name}. Choose one of: {', '.join(able)}.")
-    if training.sparsifier.name not in SPARSIFIERS:
-        raise SparclError(f"A learner cannot use {training.sparsifier.name}. Choose one of: {', '.join(SPARSIFIERS)}.")
+    if not SPARSIFIERS[training.sparsifier.name].open_ended:
+        able = sorted(name for name, sparsifier in SPARSIFIERS.items() if sparsifier.open_ended)
+        raise SparclError(f"A learner cannot use {training.sparsifier.name}. Choose one of: {', '.join(able)}.")
     least = 2 * settings.sample_bytes(max(settings.classes, 1)) / 1e6
     if settings.buffer_mb is not None and settings.buffer_mb < least:
         size = settings.pictures.size

@@ -58,8 +58,3 @@ def epochs_that_fit(most: int, steps: Callable[[int], int], fit: int) -> int:
     More epochs must take more steps: then the answer is found in a few questions.
     """
     return max(1, bisect.bisect_right(range(most + 1), fit, lo=1, key=steps) - 1)
-
-
-def stage_epochs(full: int, planned: int, most: int) -> int:
-    """Epochs of a stage when `planned` of the usual epochs are left: as many stages as there would be."""
-    return max(1, round(full * planned / most))

@@ -21,7 +21,6 @@ from sparcl.learning.loop import Loop
 from sparcl.learning.planned_stream import stream_without_pictures
 from sparcl.learning.plugins import import_plugins
 from sparcl.learning.settings import Settings
-from sparcl.sparsity import Moment
 
 ROUNDS = 7
 OURS_INSTEAD = "the dense training is that of our engine."
@@ -89,12 +88,11 @@ def train_here(values: dict[str, Any], plugins: list[Path]) -> Step:
     stream = load_stream(own.dataset, order_seed=own.seed, **vars(own.data))
     graph = build_model(own.model, stream.image_shape, stream.classes, own.width)
     loop, task = Loop(own, graph, stream.augmentation, stream.tasks), stream.tasks[0]
-    loop.sparsifier.begin_run()
-    loop.method.begin_task(task)
-    loop.sparsifier.begin_task(Moment(0, 0, 0, 0, own.epochs), task)
+    loop.begin_run()
+    loop.begin_task(task)
 
     def step() -> None:
-        if loop.position.step and loop.position.step == loop.batches(len(loop.order)):
+        if loop.epoch_is_over():
             loop.position.step = 0  # the epoch begins again: what is done between epochs is no step
         loop.train_step(task)
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from sparcl.errors import SparclError
 from sparcl.graph.builder import GraphBuilder
-from sparcl.graph.graph import Graph, Shape
+from sparcl.graph.graph import Graph
 from sparcl.hints import did_you_mean
-from sparcl.operations import Add, BatchNorm, Conv, Dropout, GlobalAveragePool, Linear, MaxPool, Relu, Relu6
+from sparcl.operations import Add, BatchNorm, Conv, Dropout, GlobalAveragePool, Linear, MaxPool, Relu, Relu6, Shape
 from sparcl.operations.dropout import STEPS
 
 

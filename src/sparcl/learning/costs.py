@@ -13,12 +13,11 @@ from sparcl.learning.settings import Settings, SparsifierSettings
 from sparcl.methods import METHODS, Method, WithBuffer
 from sparcl.methods.method import GradientWatcher
 from sparcl.metrics.costs import CostCounter, LayerCost, NetworkCost
-from sparcl.metrics.schedule import DataRemoval, TrainingPlan, count_plan
+from sparcl.metrics.schedule import TrainingPlan, count_plan
 from sparcl.network import Network
 from sparcl.operations import Conv
-from sparcl.sparsity import Sparsifier
+from sparcl.sparsity import SPARSIFIERS, Sparsifier
 from sparcl.sparsity.layers import default_layers
-from sparcl.sparsity.sparcl import gradient_share
 
 
 def network_cost(graph: Graph) -> NetworkCost:
@@ -53,21 +52,7 @@ def count_dense(
 
 def _plan(settings: Settings, samples: Sequence[int]) -> TrainingPlan:
     method = METHODS[settings.method.name]
-    options = settings.sparsifier.options
-    plan: dict[str, Any] = {}
-    if settings.sparsifier.name == "sparcl":
-        q = gradient_share(settings.sparsity, options["q"]) if options["dgm"] else 0.0
-        plan = {
-            "adjusts_mask": options["tdm"] and settings.sparsity > 0,
-            "growth": options["p_inter"],
-            "importance_batches": options["importance_batches"],
-            "gradient_sparsity": q,
-            "gradient_interval": options["gradient_interval"],
-            "removal": DataRemoval(options["rho"], options["cutoff"], options["one_shot"]) if options["ddr"] else None,
-            "stage_epochs": options["stage_epochs"],
-        }
-        if options["schedule"] == "epoch_start":  # importance is the gradient of the last batch, which is there anyway
-            plan |= {"grows": "in_stages", "growth": options["p_official"], "importance_batches": 0}
+    sparsifier = SPARSIFIERS[settings.sparsifier.name]
     return TrainingPlan(
         samples=(sum(samples),) if method.learns_all_tasks_at_once else tuple(samples),
         epochs=settings.epochs,
@@ -79,8 +64,7 @@ def _plan(settings: Settings, samples: Sequence[int]) -> TrainingPlan:
         closing_passes=method.closing_passes,
         closing_samples=settings.method.options.get("fisher_samples"),
         drop_last=settings.drop_last,
-        sparsity=settings.sparsity,
-        **plan,
+        sparse=sparsifier.cost_plan(settings.sparsity, settings.sparsifier.options),
     )
 
 
@@ -98,21 +82,19 @@ class CountingWatcher(GradientWatcher):
         self._sparsifier = sparsifier
         self._parameters = network.parameters
         self.counter = CostCounter(network_cost(network.graph))
-        self.batch = 0  # samples of the current batch; what a pass has beyond that is replayed
 
     def dense_gradients(self) -> Mapping[str, NDArray[Any]] | None:
         self._wanted = self._sparsifier.dense_gradients()
         return self._wanted
 
-    def after_backward(self, samples: int, replayed: bool) -> None:
+    def after_backward(self, samples: int, replayed: int) -> None:
         active = self._active()
         # A step that chooses anew has no gradient mask yet; an ordinary one would update as many as the choice keeps.
         updated = {**active, **self._sparsifier.gradient_counts()}
         if self._wanted:
             updated |= {name: array.size for name, array in self._wanted.items()}
         refresh = self._sparsifier.refreshes_gradients()
-        current = 0 if replayed else min(samples, self.batch)
-        for count, replay in ((current, False), (samples - current, True)):
+        for count, replay in ((samples - replayed, False), (replayed, True)):
             if count:
                 self.counter.count_pass(count, active, updated, replay=replay, refresh=refresh)
         self._sparsifier.after_backward(samples, replayed)

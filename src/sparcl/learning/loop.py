@@ -1,11 +1,14 @@
 """The loop that learns a task: some epochs of batches, after each of which somebody may look, save or stop.
 
+    begin_run                                            once, in a new network
     begin_task
     for each epoch:
-        for each batch:  between_steps, method.step
+        for each batch:  between_steps, train_step
+        end_epoch
     end_task
 
-The position in these loops is data (`Position`), not a place in the program, so learning resumes anywhere between two
+`learn` goes through a task; a benchmark that times single parts of it calls these methods in the same order. The
+position in these loops is data (`Position`), not a place in the program, so learning resumes anywhere between two
 steps and goes on bit for bit as if it had never stopped. `Trainer` learns a whole stream of tasks with it, for an
 experiment; `device.session` learns one task after another, as they come.
 """
@@ -96,7 +99,7 @@ class Loop:
         self.order: NDArray[np.int64] = np.empty(0, np.int64)
         self.clock = PhaseClock()
         self._stop_requested = False
-        self._planned: tuple[tuple[int, int, int], EpochSteps] | None = None
+        self._planned: tuple[tuple[int, int], EpochSteps] | None = None
 
     def request_stop(self) -> None:
         """Stop at the next safe moment, with a checkpoint. May be called from a signal handler."""
@@ -123,23 +126,36 @@ class Loop:
         position = self.position
         if not position.begun:
             with self.clock.measure("train"):
-                self.method.begin_task(task)
-                self.sparsifier.begin_task(self._moment(), task)
-            self._log_sparsity()
-            position.begun = True
+                self.begin_task(task)
         while True:
             self.between_steps(task)
-            if position.step and position.step == self.batches(len(self.order)):
+            if self.epoch_is_over():
                 with self.clock.measure("train"):
-                    self._end_epoch(task)
+                    self.end_epoch(task)
             if position.epoch == self.epochs:
                 break
             with self.clock.measure("train"):
                 self.train_step(task)
         if not position.ended:
             with self.clock.measure("train"):
-                self.method.end_task(task)
-            position.ended = True
+                self.end_task(task)
+
+    def begin_run(self) -> None:
+        """Before the first task of a new network; what is resumed has begun already."""
+        self.sparsifier.begin_run()
+
+    def begin_task(self, task: Task) -> None:
+        self.method.begin_task(task)
+        self.sparsifier.begin_task(self._moment(), task)
+        self._log_sparsity()
+        self.position.begun = True
+
+    def end_task(self, task: Task) -> None:
+        self.method.end_task(task)
+        self.position.ended = True
+
+    def epoch_is_over(self) -> bool:
+        return bool(self.position.step) and self.position.step == self.batches(len(self.order))
 
     def train_step(self, task: Task) -> None:
         position = self.position
@@ -157,7 +173,7 @@ class Loop:
         )
         progress = self.steps_done(task) / self.steps_of(task)
         batch = Batch(images, task.train.labels[chosen], task.index, task.classes, task.train, chosen, progress)
-        self.method.loss, self.method.replayed_images, self.watcher.batch = 0.0, [], len(batch)
+        self.method.loss = 0.0
         logits = self.method.step(batch)
         self.sparsifier.end_step(moment, batch, logits)
         seen = logits[:, : task.classes.stop]
@@ -181,7 +197,7 @@ class Loop:
             "Lower method.learning_rate."
         )
 
-    def _end_epoch(self, task: Task) -> None:
+    def end_epoch(self, task: Task) -> None:
         self.check_finite()
         position = self.position
         loss = position.loss_sum / position.step
@@ -217,8 +233,9 @@ class Loop:
             return whole
         return whole + (rest > 0)
 
-    def steps_in(self, task: Task, epoch: int) -> int:
-        return self.batches(self.sparsifier.samples_in_epoch(task, epoch))
+    def epoch_steps(self, task: Task, epochs: int) -> EpochSteps:
+        """The steps of a task of this many epochs."""
+        return EpochSteps(epochs, lambda epoch: self.batches(self.sparsifier.samples_in_epoch(task, epoch)))
 
     def steps_done(self, task: Task) -> int:
         return self._plan_of(task).before(self.position.epoch) + self.position.step
@@ -226,9 +243,14 @@ class Loop:
     def steps_of(self, task: Task) -> int:
         return self._plan_of(task).before(self.epochs)
 
+    def replan(self, epochs: int) -> None:
+        """The task at hand gets this many epochs, and the sparsifier spreads what it does over them."""
+        self.epochs, self._planned = epochs, None
+        self.sparsifier.replan(epochs)
+
     def _plan_of(self, task: Task) -> EpochSteps:
         """Every step asks for it, so it is kept."""
-        planned_for = task.index, self.epochs, getattr(self.sparsifier, "stage_epochs", 0)
+        planned_for = task.index, self.epochs
         if self._planned is None or self._planned[0] != planned_for:
-            self._planned = planned_for, EpochSteps(self.epochs, lambda epoch: self.steps_in(task, epoch))
+            self._planned = planned_for, self.epoch_steps(task, self.epochs)
         return self._planned[1]

@@ -27,7 +27,6 @@ from sparcl.learning.start_weights import WeightsSettings, completed
 from sparcl.methods import METHODS
 from sparcl.network import Backend
 from sparcl.sparsity import SPARSIFIERS
-from sparcl.sparsity.sparcl import OFFICIAL_METHOD, OFFICIAL_OPTIONS, OFFICIAL_SETTINGS, OFFICIAL_TUNED
 
 Values = dict[str, Any]
 _T = TypeVar("_T")
@@ -147,11 +146,10 @@ def resolve(given: Values) -> Settings:
     values = merge(protocols[protocol], given)
     buffer_size = values.get("buffer_size", Settings.buffer_size)
     tuned: Values = method.tuned_for(dataset, buffer_size) if isinstance(buffer_size, int) else {}
-    if sparsifier_values.get("preset") == "official":
-        values = merge(OFFICIAL_SETTINGS, values)
-        official = {**OFFICIAL_METHOD, **OFFICIAL_TUNED.get(method.name, {})}
-        tuned |= _known(official, method.hyperparameters())
-        sparsifier_values = {**OFFICIAL_OPTIONS, **sparsifier_values}
+    implied = sparsifier.implied(sparsifier_values, method.name)
+    values = merge(implied.settings, values)
+    tuned |= _known(implied.method, method.hyperparameters())
+    sparsifier_values = {**implied.options, **sparsifier_values}
     of_method = _known(protocols[protocol].get("method", {}), method.hyperparameters())
     of_sparsifier = _known(protocols[protocol].get("sparsifier", {}), sparsifier.options())
     if isinstance(given.get("weights"), Mapping) and given["weights"].get("file"):

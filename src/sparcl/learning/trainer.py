@@ -71,7 +71,7 @@ class Trainer(Loop):
             if resumed:
                 self._use_stored_tuning()
             else:
-                self.sparsifier.begin_run()
+                self.begin_run()
                 for note in self._weights_loaded:
                     self.listener.noted(note)
                 if self._weights_loaded:

@@ -28,7 +28,7 @@ class AveragedGem(TaskwiseRehearsal, name="agem"):
             gradients = self.network.parameters.gradients.flat
             own = gradients.copy()
             replayed = self.replay()
-            self.descend(replayed.images, cross_entropy(replayed.labels))
+            self.descend(replayed.images, cross_entropy(replayed.labels), replayed=True)
             reference = gradients - own  # gradients add up
             gradients[...] = projected(own, reference)
         self.update()

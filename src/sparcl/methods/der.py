@@ -25,7 +25,7 @@ class DarkExperienceReplay(Rehearsal, name="der"):
         logits = self.descend(batch.images, self.classification_loss(batch))
         if self.buffer:
             a = self.replay()
-            self.descend(a.images, self.alpha * logit_mse(a.logits))
+            self.descend(a.images, self.alpha * logit_mse(a.logits), replayed=True)
         self.update()
         self.buffer.add(batch, logits)
         return logits

@@ -42,8 +42,8 @@ class DarkExperienceReplayPlusPlus(Rehearsal, name="derpp"):
         logits = self.descend(batch.images, self.classification_loss(batch))
         if self.buffer:
             a, b = self.replay(), self.replay()
-            self.descend(a.images, self.alpha * logit_mse(a.logits))
-            self.descend(b.images, self.beta * cross_entropy(b.labels))
+            self.descend(a.images, self.alpha * logit_mse(a.logits), replayed=True)
+            self.descend(b.images, self.beta * cross_entropy(b.labels), replayed=True)
         return logits
 
     def _descend_at_once(self, batch: Batch) -> Logits:
@@ -53,4 +53,5 @@ class DarkExperienceReplayPlusPlus(Rehearsal, name="derpp"):
             (len(a.labels), self.alpha * logit_mse(a.logits)),
             (len(b.labels), self.beta * cross_entropy(b.labels)),
         )
-        return self.descend(np.concatenate([batch.images, a.images, b.images]), loss)[: len(batch)]
+        images = np.concatenate([batch.images, a.images, b.images])
+        return self.descend(images, loss, replayed=len(images) - len(batch))[: len(batch)]

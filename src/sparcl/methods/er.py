@@ -26,7 +26,7 @@ class ExperienceReplay(Rehearsal, name="er"):
             replayed = self.replay()
             images = np.concatenate([images, replayed.images])
             loss = joined((len(batch), loss), (len(replayed.labels), cross_entropy(replayed.labels)))
-        logits = self.descend(images, loss)[: len(batch)]
+        logits = self.descend(images, loss, replayed=len(images) - len(batch))[: len(batch)]
         self.update()
         self.buffer.add(batch)
         return logits

@@ -29,7 +29,7 @@ class FunctionDistance(TaskwiseRehearsal, name="fdr"):
         self.update()
         if self.buffer:
             replayed = self.replay()
-            self.descend(replayed.images, self.alpha * softmax_distance(replayed.logits))
+            self.descend(replayed.images, self.alpha * softmax_distance(replayed.logits), replayed=True)
             self.update()
         return logits
 

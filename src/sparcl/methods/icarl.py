@@ -53,7 +53,8 @@ class ICarl(TaskwiseRehearsal, WithOldNetwork, name="icarl"):
             replayed = self.replay()
             images = np.concatenate([images, replayed.images])
             labels = np.concatenate([labels, replayed.labels])
-        logits = self.descend(images, sigmoid_cross_entropy(self.targets(images, labels, batch.classes)))
+        loss = sigmoid_cross_entropy(self.targets(images, labels, batch.classes))
+        logits = self.descend(images, loss, replayed=len(images) - len(batch))
         self.update()
         return logits[: len(batch)]
 

@@ -36,8 +36,8 @@ class GradientWatcher:
         """Arrays to which the next backward pass shall add the gradients of all positions of sparse weights."""
         return None
 
-    def after_backward(self, samples: int, replayed: bool) -> None:
-        """A backward pass over so many samples has added its gradients."""
+    def after_backward(self, samples: int, replayed: int) -> None:
+        """A backward pass has added its gradients; `replayed` of its samples came from a buffer."""
 
     def before_update(self) -> None:
         """All gradients of the step are there and are about to be applied."""
@@ -107,7 +107,6 @@ class Method(ABC):
         self.network = context.network
         self.optimizer = self._new_optimizer()
         self.watcher = GradientWatcher()
-        self.replayed_images: list[NDArray[np.float32]] = []  # of the current step
         self.loss = 0.0  # of the current step, for display
 
     @abstractmethod
@@ -124,12 +123,18 @@ class Method(ABC):
     def end_task(self, task: Task) -> None:  # noqa: B027 (most methods do nothing here)
         """Called after the last step of a task, before it is evaluated."""
 
-    def descend(self, images: NDArray[np.float32], loss: Loss, train: bool = True) -> Logits:
-        """One forward and backward pass; gradients add up until `update`. `train`: normalise with batch statistics."""
+    def descend(
+        self, images: NDArray[np.float32], loss: Loss, train: bool = True, replayed: bool | int = False
+    ) -> Logits:
+        """One forward and backward pass; gradients add up until `update`.
+
+        train: normalise with batch statistics. replayed: whether the images come from the buffer, or how many of them
+        where new and replayed ones share a pass. Sparsifiers weigh the gradients of both kinds differently.
+        """
         logits, context = self.network.forward(images, train=train)
         value, d_logits = loss(logits)
         self.network.backward(context, d_logits, self.watcher.dense_gradients())
-        self.watcher.after_backward(len(images), any(images is drawn for drawn in self.replayed_images))
+        self.watcher.after_backward(len(images), len(images) if replayed is True else int(replayed))
         self.loss += value
         return logits
 

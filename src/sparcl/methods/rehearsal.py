@@ -44,10 +44,8 @@ class WithBuffer(Method, Generic[_Buffer]):
         self._rest_until_wanted(task.index)
 
     def replay(self) -> Replay:
-        """A fresh draw from the buffer."""
-        drawn = self.buffer.draw(self.context.replay_batch_size)
-        self.replayed_images.append(drawn.images)
-        return drawn
+        """A fresh draw from the buffer. Say so when descending on it: `self.descend(..., replayed=True)`."""
+        return self.buffer.draw(self.context.replay_batch_size)
 
     def _rest_until_wanted(self, task: int) -> None:
         self.buffer.resting = task + 1 < self.replay_from_task

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol
 
 from sparcl.metrics.costs import CostCounter, NetworkCost
 from sparcl.metrics.stretches import stretches
@@ -22,19 +22,31 @@ from sparcl.metrics.stretches import stretches
 IMPORTANCE_SHARE = 100  # deciding about a stage's weights may take one pass for so many of its training passes
 
 
+class Removal(Protocol):
+    def remaining(self, original: int, finished_stages: int) -> int:
+        """How many of a task's samples are left once this many of its stages have ended. It never rises."""
+
+
 @dataclass(frozen=True)
-class DataRemoval:
-    """DDR: the share of a task's samples that goes, in equal parts at the ends of stages 1 to cutoff."""
+class SparsePlan:
+    """What a sparsifier will do. The defaults: a mask that stays as it is, all samples in every epoch."""
 
-    share: float
-    cutoff: int
-    one_shot: bool = False  # everything at the end of stage `cutoff` instead
+    sparsity: float = 0.0
+    adjusts_mask: bool = False  # after every stage but the last
+    grows: Literal["for_tasks", "in_stages"] = "for_tasks"  # the first stage of later tasks, or every one but the last
+    growth: float = 0.01  # a stage that has grown is denser by this much
+    importance_batches: int = 16  # for each term of the importance; see `capped_importance_batches`
+    gradient_sparsity: float = 0.0  # the share of all weights that is active but not updated
+    gradient_interval: int = 30  # iterations from one choice of the updated weights to the next
+    removal: Removal | None = None
+    stage_epochs: int = 5
 
-    def remaining(self, samples: int, finished_stages: int) -> int:
-        parts = min(finished_stages, self.cutoff)
-        if self.one_shot:
-            parts = self.cutoff * (finished_stages >= self.cutoff)
-        return samples - round(samples * self.share * parts / self.cutoff)
+    def __post_init__(self) -> None:
+        if not 0 <= self.sparsity <= self.sparsity + self.gradient_sparsity <= 1:
+            raise ValueError(f"sparsity {self.sparsity} and gradient sparsity {self.gradient_sparsity} exceed 1")
+
+    def samples(self, original: int, finished_stages: int) -> int:
+        return self.removal.remaining(original, finished_stages) if self.removal else original
 
 
 @dataclass(frozen=True)
@@ -50,60 +62,46 @@ class TrainingPlan:
     closing_passes: int = 0  # over a task's samples when it ends: 1 for a forward, 3 with its backward
     closing_samples: int | None = None  # at most so many of them
     drop_last: bool = False  # a last batch that is not full is left out
-    sparsity: float = 0.0
-    adjusts_mask: bool = False  # TDM: after every stage but the last; otherwise the mask stays as it is
-    grows: Literal["for_tasks", "in_stages"] = "for_tasks"  # the first stage of later tasks, or every one but the last
-    growth: float = 0.01  # so much denser is a stage that has grown
-    importance_batches: int = 16  # for each term of the importance; see `capped_importance_batches`
-    gradient_sparsity: float = 0.0  # q of DGM: the share of all weights that is active but not updated
-    gradient_interval: int = 30  # iterations from one choice of the updated weights to the next
-    removal: DataRemoval | None = None
-    stage_epochs: int = 5
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.sparsity <= self.sparsity + self.gradient_sparsity <= 1:
-            raise ValueError(f"sparsity {self.sparsity} and gradient sparsity {self.gradient_sparsity} exceed 1")
+    sparse: SparsePlan = SparsePlan()
 
     def nominal(self) -> "TrainingPlan":
         """As the paper counts: every stage at the sparsity that the method is named after."""
-        return replace(self, growth=0.0)
+        return replace(self, sparse=replace(self.sparse, growth=0.0))
 
     def steps(self) -> int:
         return sum(stage.repeats * stage.steps for stage in self.stages())
 
     def stages(self) -> Iterator["Stage"]:
         """In order. Equal ones come as one, so that a plan of any length is counted at once."""
-        step = 0
-        count = -(-self.epochs // self.stage_epochs)
+        step, each = 0, self.sparse.stage_epochs
+        count = -(-self.epochs // each)
         for task, samples in enumerate(self.samples):
-            for same in stretches(count, partial(self._remaining, samples)):
+            for same in stretches(count, partial(self.sparse.samples, samples)):
                 number = same.start
                 while number < same.stop:
                     stage = self._stage(task, samples, number, same.stop, step)
                     yield stage
-                    number += stage.repeats * -(-stage.epochs // self.stage_epochs)
+                    number += stage.repeats * -(-stage.epochs // each)
                     step += stage.repeats * stage.steps
-
-    def _remaining(self, samples: int, finished_stages: int) -> int:
-        return self.removal.remaining(samples, finished_stages) if self.removal else samples
 
     def _stage(self, task: int, samples: int, number: int, stop: int, first_step: int) -> "Stage":
         """From a stage of a task on, those up to `stop` that are like it."""
-        last = -(-self.epochs // self.stage_epochs) - 1
+        sparse, each = self.sparse, self.sparse.stage_epochs
+        last = -(-self.epochs // each) - 1
         not_last = number != last
-        grown = self.adjusts_mask and (not_last if self.grows == "in_stages" else task > 0 and number == 0)
+        grown = sparse.adjusts_mask and (not_last if sparse.grows == "in_stages" else task > 0 and number == 0)
         stage = Stage(
             plan=self,
             task=task,
             first_step=first_step,
-            samples=self._remaining(samples, number),
-            epochs=min(self.stage_epochs, self.epochs - number * self.stage_epochs),
-            sparsity=max(0.0, self.sparsity - self.growth) if grown else self.sparsity,
+            samples=sparse.samples(samples, number),
+            epochs=min(each, self.epochs - number * each),
+            sparsity=max(0.0, sparse.sparsity - sparse.growth) if grown else sparse.sparsity,
             # What was grown for a task is always taken back; the last stage grows nothing new.
-            mask_adjusted=self.adjusts_mask and (grown or not_last),
+            mask_adjusted=sparse.adjusts_mask and (grown or not_last),
         )
-        if not self.adjusts_mask:  # a mask that stays as it is makes one stage of all of them
-            return replace(stage, epochs=min(stop * self.stage_epochs, self.epochs) - number * self.stage_epochs)
+        if not sparse.adjusts_mask:  # a mask that stays as it is makes one stage of all of them
+            return replace(stage, epochs=min(stop * each, self.epochs) - number * each)
         filled = first_step * self.batch >= self.replay_batch or not stage.steps
         like_the_next = number > 0 and not_last and filled
         return replace(stage, repeats=min(stop, last) - number) if like_the_next else stage
@@ -154,8 +152,9 @@ class Stage:
 
     def refresh_steps(self) -> range:
         """The steps that choose the updated weights again; a changed mask starts the interval again."""
-        behind = 0 if self.plan.adjusts_mask else -self.first_step % self.plan.gradient_interval
-        return range(behind, self.steps, self.plan.gradient_interval)
+        sparse = self.plan.sparse
+        behind = 0 if sparse.adjusts_mask else -self.first_step % sparse.gradient_interval
+        return range(behind, self.steps, sparse.gradient_interval)
 
     @property
     def refreshing(self) -> tuple[int, int]:
@@ -172,7 +171,7 @@ class Stage:
         current = plan.current_passes * self.epochs * self.presented
         passes = (current + self.replay_passes * self.replayed) // plan.batch
         terms = 2 if self.replay_passes else 1
-        return capped_importance_batches(plan.importance_batches, passes, terms) if self.mask_adjusted else 0
+        return capped_importance_batches(plan.sparse.importance_batches, passes, terms) if self.mask_adjusted else 0
 
 
 def capped_importance_batches(wanted: int, stage_passes: int, terms: int) -> int:
@@ -198,7 +197,7 @@ def count_plan(network: NetworkCost, plan: TrainingPlan) -> CostCounter:
     counter = CostCounter(network)
     for stage in plan.stages():
         active = network.kept(stage.sparsity)
-        updated = network.kept(stage.sparsity + plan.gradient_sparsity)
+        updated = network.kept(stage.sparsity + plan.sparse.gradient_sparsity)
         current, replayed = stage.epochs * stage.presented, stage.replayed
         refreshing_current, refreshing_replayed = stage.refreshing
         # The refreshing steps are counted apart from the others: they cost more.
@@ -217,5 +216,5 @@ def count_plan(network: NetworkCost, plan: TrainingPlan) -> CostCounter:
             counter.count_extra_pass(plan.old_network_passes * seen, active, backward=False)
     for samples in plan.samples:
         closing = samples if plan.closing_samples is None else min(samples, plan.closing_samples)
-        counter.count_extra_pass(plan.closing_passes * closing, network.kept(plan.sparsity), backward=False)
+        counter.count_extra_pass(plan.closing_passes * closing, network.kept(plan.sparse.sparsity), backward=False)
     return counter

@@ -78,6 +78,11 @@ class Conv(Operation):
         )
 
     @property
+    def is_projection(self) -> bool:
+        """1x1 and skipping pixels: the shortcut of a residual block that halves its map."""
+        return self.kernel == 1 and self.stride > 1
+
+    @property
     def backward_reads(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("input",)
 

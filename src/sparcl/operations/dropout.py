@@ -62,9 +62,9 @@ def kept(shape: tuple[int, ...], share: int, seed: int, passes: int) -> NDArray[
 
 def _mix(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """A hash of 32 bits in which every bit of the input changes about half of the output's."""
-    x = (x ^ (x >> 16)) * np.uint32(0x7FEB352D)
-    x = (x ^ (x >> 15)) * np.uint32(0x846CA68B)
-    return x ^ (x >> 16)
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
+    return x ^ (x >> np.uint32(16))
 
 
 @traces_function("dropout")

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sparcl.metrics.costs import NetworkCost
-from sparcl.metrics.schedule import DataRemoval, TrainingPlan, count_plan
+from sparcl.metrics.schedule import SparsePlan, TrainingPlan, count_plan
+from sparcl.sparsity.ddr import RemovalSchedule
+from sparcl.sparsity.sparcl import PAPER_Q
 
 BATCH = 32
 CIFAR10 = TrainingPlan(samples=(10_000,) * 5, epochs=50, batch=BATCH, replay_batch=BATCH)
 TINY_IMAGENET = TrainingPlan(samples=(10_000,) * 10, epochs=100, batch=BATCH, replay_batch=BATCH)
-REMOVAL = DataRemoval(share=0.3, cutoff=4)
-GRADIENT_SPARSITY = {0.75: 0.05, 0.90: 0.02, 0.95: 0.02}  # q that goes with each sparsity
+REMOVAL = RemovalSchedule(rho=0.3, cutoff=4)
 AGREES_WITHIN = 0.1
 
 CIFAR10_FLOPS = "CIFAR-10, 1e15 FLOPs"
@@ -91,7 +92,7 @@ class _Row:
 
 def _sparcl(name: str, sparsity: float, replay_passes: int, printed: tuple[float, float]) -> _Row:
     """TDM, DDR and DGM together."""
-    q = GRADIENT_SPARSITY[sparsity]
+    q = PAPER_Q[sparsity]
     return _Row(name, printed, replay_passes, sparsity, q, removes_data=True)
 
 
@@ -114,7 +115,7 @@ def _with_buffer(size: int) -> list[_Row]:
 
 
 def _ablation(sparsity: float, *printed: tuple[float, float]) -> list[_Row]:
-    q = GRADIENT_SPARSITY[sparsity]
+    q = PAPER_Q[sparsity]
     none, tdm, tdm_ddr, tdm_dgm, everything = printed
     return [
         _Row("DER++", none, 2),
@@ -189,16 +190,12 @@ def paper_cells(cifar10: NetworkCost, tiny_imagenet: NetworkCost) -> Iterator[Ce
 
 
 def _flops(network: NetworkCost, protocol: TrainingPlan, row: _Row) -> int:
-    plan = replace(
-        protocol,
-        replay_passes=row.replay_passes,
-        sparsity=row.sparsity,
-        gradient_sparsity=row.gradient_sparsity,
-        removal=REMOVAL if row.removes_data else None,
-    )
+    removal = REMOVAL if row.removes_data else None
+    sparse = SparsePlan(sparsity=row.sparsity, gradient_sparsity=row.gradient_sparsity, removal=removal)
+    plan = replace(protocol, replay_passes=row.replay_passes, sparse=sparse)
     if not row.partitions:
         return count_plan(network, plan.nominal()).total("paper")
     tasks = len(protocol.samples)
     shares = [task / tasks for task in range(1, tasks + 1)]
-    each_task = [replace(plan, samples=plan.samples[:1], sparsity=1 - share) for share in shares]
+    each_task = [replace(plan, samples=plan.samples[:1], sparse=SparsePlan(sparsity=1 - share)) for share in shares]
     return sum(count_plan(network, task).total("paper") for task in each_task)

@@ -5,6 +5,7 @@ misclassifications in the stage, ties at random. The full set returns with the n
 the training forward, so counting costs nothing.
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,12 +18,24 @@ from sparcl.network import Logits
 RemovalScore = Literal["misclassifications", "forgetting_events"]
 
 
+@dataclass(frozen=True)
+class RemovalSchedule:
+    """How many samples are left, stage by stage: a run follows it, and its costs are planned with it."""
+
+    rho: float
+    cutoff: int
+    one_shot: bool = False  # everything at the end of stage `cutoff` instead
+
+    def remaining(self, original: int, finished_stages: int) -> int:
+        done = min(finished_stages, self.cutoff) / self.cutoff
+        if self.one_shot:
+            done = float(int(done))  # nothing before the cutoff, everything at it
+        return max(1, original - round(self.rho * done * original))
+
+
 class DataRemoval:
-    def __init__(
-        self, rho: float, cutoff: int, one_shot: bool, score: RemovalScore, generator: np.random.Generator
-    ) -> None:
-        self._rho, self._cutoff, self._one_shot, self._score = rho, cutoff, one_shot, score
-        self._generator = generator
+    def __init__(self, schedule: RemovalSchedule, score: RemovalScore, generator: np.random.Generator) -> None:
+        self._schedule, self._score, self._generator = schedule, score, generator
         self.present = np.zeros(0, bool)  # of the current task's samples
         self.mistakes = np.zeros(0, np.int32)
         self.was_right = np.zeros(0, bool)  # at its last presentation
@@ -36,13 +49,6 @@ class DataRemoval:
 
     def samples(self) -> NDArray[np.int64]:
         return np.flatnonzero(self.present)
-
-    def remaining_after(self, stages: int, original: int) -> int:
-        """How many samples are left once so many stages have ended."""
-        done = min(stages, self._cutoff) / self._cutoff
-        if self._one_shot:
-            done = float(int(done))  # nothing before the cutoff, everything at it
-        return max(1, original - round(self._rho * done * original))
 
     def observe(self, batch: Batch, logits: Logits) -> None:
         """Judge each sample of a batch: over the classes seen so far, or over all outputs for forgetting events."""
@@ -58,7 +64,7 @@ class DataRemoval:
     def end_stage(self, stages_done: int) -> int:
         """Remove what is due after so many stages; returns how many samples went."""
         here = self.samples()
-        count = len(here) - self.remaining_after(stages_done, len(self.present))
+        count = len(here) - self._schedule.remaining(len(self.present), stages_done)
         if count > 0:
             scores = self.mistakes[here].astype(np.float64)
             if self._score == "forgetting_events":

@@ -40,8 +40,8 @@ class GradientMasks:
         self.layout = -1  # of the parameters, at the last refresh
         self.averages: dict[str, NDArray[Any]] = {}
         self.refreshing = False
-        self._current: NDArray[Any] | None = None  # all gradients, after the passes over the current batch
-        self._replayed: NDArray[Any] | None = None  # what the passes over replayed batches added to them
+        self._current: NDArray[Any] | None = None  # what the step's passes over the current batch added
+        self._replayed: NDArray[Any] | None = None  # and those over replayed batches only
 
     def counts(self) -> dict[str, int]:
         """How many weights of each layer are updated between refreshes."""
@@ -56,12 +56,15 @@ class GradientMasks:
             self._parameters.updated = {}
             self._current = self._replayed = None
 
-    def after_backward(self, replayed: bool) -> None:
+    def after_backward(self, only_replayed: bool) -> None:
         # Taken at once: a method may do what it likes with the gradients before it applies them.
-        if self.refreshing and not replayed:
-            self._current = self._parameters.gradients.flat.copy()
-        elif self.refreshing and self._current is not None:
-            self._replayed = self._parameters.gradients.flat - self._current
+        if not self.refreshing:
+            return
+        total = self._parameters.gradients.flat
+        if only_replayed:
+            self._replayed = total.copy() if self._current is None else total - self._current
+        else:
+            self._current = total.copy() if self._replayed is None else total - self._replayed
 
     def before_update(self) -> None:
         """At a refresh: choose, and clear the gradients of the weights that were not chosen.

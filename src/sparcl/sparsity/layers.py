@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sparcl.compiler import is_projection
 from sparcl.errors import SparclError
 from sparcl.graph import Graph, Node
 from sparcl.operations import Conv
@@ -35,11 +34,15 @@ def default_layers(graph: Graph) -> list[str]:
     Depthwise convolutions, the 1x1 projections of residual blocks and linear layers are a small part of the work.
     """
     convolutions = [node for node in graph if isinstance(node.op, Conv)]
-    return [node.name for node in convolutions[1:] if _may_be_sparse(node) and not is_projection(node)]
+    return [node.name for node in convolutions[1:] if _may_be_sparse(node) and not _is_projection(node)]
 
 
 def _may_be_sparse(node: Node) -> bool:
     return isinstance(node.op, Conv) and node.op.may_be_sparse
+
+
+def _is_projection(node: Node) -> bool:
+    return isinstance(node.op, Conv) and node.op.is_projection
 
 
 def sparse_layers(

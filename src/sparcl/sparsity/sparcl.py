@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from sparcl.data import Task
 from sparcl.errors import SparclError
 from sparcl.methods import Batch
+from sparcl.metrics.schedule import SparsePlan
 from sparcl.network import Logits
 from sparcl.options import AtLeastOne, NotNegative, Share
-from sparcl.sparsity.ddr import DataRemoval, RemovalScore
+from sparcl.sparsity.ddr import DataRemoval, RemovalSchedule, RemovalScore
 from sparcl.sparsity.dgm import GradientMasks, GradientScore
 from sparcl.sparsity.layers import Layer, sparse_layers
 from sparcl.sparsity.moment import Moment
-from sparcl.sparsity.sparsifier import Sparsifier, SparsifierContext
+from sparcl.sparsity.sparsifier import Implied, Sparsifier, SparsifierContext
 from sparcl.sparsity.tdm import InitialMask, TaskAwareMasks
 
 # The paper's gradient sparsities s+q are .80, .92 and .97.
@@ -60,6 +61,8 @@ OFFICIAL_SETTINGS: Mapping[str, Any] = {"drop_last": True}
 
 
 class SparCL(Sparsifier, name="sparcl"):
+    open_ended = True
+
     preset: Annotated[Literal["paper", "official"], "paper, or official: as in the authors' released code"] = "paper"
     tdm: Annotated[bool, "task-aware dynamic masking: the active weights move"] = True
     ddr: Annotated[bool, "dynamic data removal: samples that are never mistaken go"] = True
@@ -103,13 +106,9 @@ class SparCL(Sparsifier, name="sparcl"):
             initial_mask=self.initial_mask,
         )
         self.moves = self.tdm and any(layer.sparsity > 0 for layer in self.sparse_layers)
-        self.removal = DataRemoval(
-            self.rho if self.ddr else 0.0,
-            self.cutoff,
-            self.one_shot,
-            self.removal_score,
-            context.generators["removal"],
-        )
+        self.stage_length = self.stage_epochs  # in epochs; shorter in a task that has little time
+        self.removal_schedule = RemovalSchedule(self.rho if self.ddr else 0.0, self.cutoff, self.one_shot)
+        self.removal = DataRemoval(self.removal_schedule, self.removal_score, context.generators["removal"])
         self.gradient_masks = None
         if masks_gradients:
             self.gradient_masks = GradientMasks(
@@ -137,17 +136,17 @@ class SparCL(Sparsifier, name="sparcl"):
             return
         if self.schedule == "stage_end":
             self._record(self.masks.begin_later_task() if moment.task > 0 else None)
-        elif self.context.epochs > self.stage_epochs:
+        elif self.context.epochs > self.stage_length:
             self._expand_officially()
 
     def begin_step(self, moment: Moment) -> None:
         if self.gradient_masks is not None:
             self.gradient_masks.begin_step()
 
-    def after_backward(self, samples: int, replayed: bool) -> None:
+    def after_backward(self, samples: int, replayed: int) -> None:
         self.presented += samples
         if self.gradient_masks is not None:
-            self.gradient_masks.after_backward(replayed)
+            self.gradient_masks.after_backward(only_replayed=replayed == samples)
 
     def before_update(self) -> None:
         if self.moves and self.schedule == "epoch_start":
@@ -160,9 +159,9 @@ class SparCL(Sparsifier, name="sparcl"):
         self.removal.observe(batch, logits)
 
     def end_epoch(self, moment: Moment, task: Task) -> None:
-        if not moment.ends_stage(self.stage_epochs):
+        if not moment.ends_stage(self.stage_length):
             return
-        stage, stages = moment.stage(self.stage_epochs), moment.stages(self.stage_epochs)
+        stage, stages = moment.stage(self.stage_length), moment.stages(self.stage_length)
         last = stage == stages - 1
         if self.moves and self.schedule == "stage_end":
             present = task.train.select(self.removal.samples())
@@ -190,7 +189,34 @@ class SparCL(Sparsifier, name="sparcl"):
         return self.removal.samples()
 
     def samples_in_epoch(self, task: Task, epoch: int) -> int:
-        return self.removal.remaining_after(epoch // self.stage_epochs, len(task.train))
+        return self.removal_schedule.remaining(len(task.train), epoch // self.stage_length)
+
+    def replan(self, epochs: int) -> None:
+        """As many stages as there would be: masks move and samples leave at the same points of the task."""
+        self.stage_length = max(1, round(self.stage_epochs * epochs / self.context.epochs))
+
+    @classmethod
+    def cost_plan(cls, sparsity: float, options: Mapping[str, Any]) -> SparsePlan:
+        removal = RemovalSchedule(options["rho"], options["cutoff"], options["one_shot"]) if options["ddr"] else None
+        official = options["schedule"] == "epoch_start"
+        return SparsePlan(
+            sparsity=sparsity,
+            adjusts_mask=options["tdm"] and sparsity > 0,
+            grows="in_stages" if official else "for_tasks",
+            growth=options["p_official"] if official else options["p_inter"],
+            # The official importance is the gradient of the last batch, which is there anyway.
+            importance_batches=0 if official else options["importance_batches"],
+            gradient_sparsity=gradient_share(sparsity, options["q"]) if options["dgm"] else 0.0,
+            gradient_interval=options["gradient_interval"],
+            removal=removal,
+            stage_epochs=options["stage_epochs"],
+        )
+
+    @classmethod
+    def implied(cls, given: Mapping[str, Any], method: str) -> Implied:
+        if given.get("preset") != "official":
+            return Implied()
+        return Implied(OFFICIAL_OPTIONS, {**OFFICIAL_METHOD, **OFFICIAL_TUNED.get(method, {})}, OFFICIAL_SETTINGS)
 
     # Inside
 
@@ -225,7 +251,10 @@ class SparCL(Sparsifier, name="sparcl"):
             self.records.append(record)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        arrays: dict[str, NDArray[Any]] = {"counts": np.array([self.presented, self.masks.adjustments])}
+        arrays: dict[str, NDArray[Any]] = {
+            "counts": np.array([self.presented, self.masks.adjustments]),
+            "stage_length": np.array([self.stage_length]),
+        }
         arrays |= {f"born.{name}": born for name, born in self.masks.born.items()}
         arrays |= {f"removal.{name}": array for name, array in self.removal.state().items()}
         arrays |= {f"last_gradient.{name}": array for name, array in self.last_gradients.items()}
@@ -241,6 +270,10 @@ class SparCL(Sparsifier, name="sparcl"):
         if counts.dtype != np.int64 or counts.shape != (2,) or (counts < 0).any():
             raise ValueError("what was counted of the stage makes no sense")
         self.presented, self.masks.adjustments = counts.tolist()
+        length = state.get("stage_length", np.array([self.stage_epochs]))  # version 0.1.0 has none of its own
+        if length.dtype != np.int64 or length.shape != (1,) or not 1 <= length[0] <= self.stage_epochs:
+            raise ValueError("the length of a stage makes no sense")
+        self.stage_length = int(length[0])
         self.masks.born = part("born.")
         self.last_gradients = part("last_gradient.")
         for arrays in (self.masks.born, self.last_gradients):

@@ -8,10 +8,14 @@
 
 A sparsifier changes only which weights are active (`parameters.set_index`), which of them are updated
 (`parameters.updated`), and which samples are presented. The method does not know about it.
+
+It also plans: `samples_in_epoch` says how many samples each epoch will present, `replan` is told when a task gets fewer
+epochs than it should because time is short, `cost_plan` says what a whole training will compute, and `implied` which
+settings of others go with its own.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -21,6 +25,7 @@ from sparcl.data import Task
 from sparcl.generators import Generators
 from sparcl.methods import Batch, Method
 from sparcl.methods.method import GradientWatcher
+from sparcl.metrics.schedule import SparsePlan
 from sparcl.network import Logits, Network
 from sparcl.options import Share, declared_options, set_options
 from sparcl.sparsity.layers import Distribution, Layer, sparse_layers
@@ -43,6 +48,15 @@ class SparsifierContext:
     count_importance: Callable[[int], None] = lambda samples: None  # told of every pass that is not training
 
 
+@dataclass(frozen=True)
+class Implied:
+    """What some options of a sparsifier set besides themselves. Whatever the user sets comes first."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the sparsifier itself
+    method: Mapping[str, Any] = field(default_factory=dict)  # hyper-parameters of the method
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the run
+
+
 class Sparsifier(GradientWatcher):
     """Does nothing: training is dense. Options are the annotated attributes; the settings give their values."""
 
@@ -50,6 +64,8 @@ class Sparsifier(GradientWatcher):
     layers: Annotated[list[str], "names of the sparse layers; empty: all convolutions but the first and 1x1"] = []  # noqa: RUF012 (a default that is never changed)
     layer_sparsity: Annotated[dict[str, Share], "the sparsity of single layers, by name"] = {}  # noqa: RUF012
 
+    #: Whether it can go on for ever: a learner does not know how many tasks will come, nor how long they are.
+    open_ended: ClassVar[bool] = False
     name: ClassVar[str] = ""
 
     def __init_subclass__(cls, name: str = "", **kwargs: Any) -> None:
@@ -101,11 +117,25 @@ class Sparsifier(GradientWatcher):
         """How many samples an epoch presents; known beforehand, so that progress and snapshots can be planned."""
         return len(task.train)
 
+    def replan(self, epochs: int) -> None:
+        """The task at hand gets this many epochs instead of `context.epochs`: what is due at some point of a task
+        moves with it."""
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Every array that a resumed run needs beside the network's own."""
         return {}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
+
+    @classmethod
+    def cost_plan(cls, sparsity: float, options: Mapping[str, Any]) -> SparsePlan:
+        """What training with these options will compute. This one's mask stays as it is."""
+        return SparsePlan(sparsity=sparsity)
+
+    @classmethod
+    def implied(cls, given: Mapping[str, Any], method: str) -> Implied:
+        """What the options that the user has given imply for everything else, with this method."""
+        return Implied()
 
     @classmethod
     def options(cls) -> dict[str, tuple[Any, Any]]:
@@ -115,3 +145,5 @@ class Sparsifier(GradientWatcher):
 
 class Dense(Sparsifier, name="none"):
     """Dense training."""
+
+    open_ended = True

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.errors import SparclError
-from sparcl.graph import Graph
-from sparcl.graph.graph import ParameterSpec, Shape
+from sparcl.graph import Graph, ParameterSpec, Shape
 from sparcl.network.parameters import Parameters, check_positions
 from sparcl.weights.file import UnusableError, WeightFile, shown
 from sparcl.weights.names import Matches, match

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sparcl.graph import Graph
-from sparcl.graph.graph import ParameterSpec, Shape
+from sparcl.graph import Graph, ParameterSpec, Shape
 from sparcl.weights.file import UnusableError, shown
 
 Shapes = Mapping[str, Shape | None]  # by name, in the order of the file; None: any that its positions fit into
