@@ -3,7 +3,6 @@
 import functools
 import itertools
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from sparcl.bench.timing import LeftOutError, Times, interleaved, timed, without
 from sparcl.bench.versus import Protocol, measure
 from sparcl.bench.watched import Limits
 from sparcl.bench.workload import Workload
-from sparcl.cli.plan import TILE_SHAPES
 from sparcl.compiler import compile_graph, place_apart
 from sparcl.data import Augmentation, Samples, Task
 from sparcl.errors import SparclError
@@ -220,9 +218,3 @@ def test_the_base_of_growth_is_the_usual_value_or_the_nearest():
         "resnet18", 32, 0.9, 64, 32, 2
     )
     assert Base.within(Ranges([0.5], [4, 8], [2, 4], [1]), "convnet", 8).width == 8
-
-
-def test_inspect_knows_the_engines_tiles():
-    header = (ROOT / "native" / "kernels" / "kernels.h").read_text()
-    (listed,) = re.findall(r"tile_shapes\[tile_shape_count\] = \{(.*)\};", header)
-    assert tuple(f"{rows}x{columns}" for rows, columns in re.findall(r"\{(\d+), (\d+)\}", listed)) == TILE_SHAPES

@@ -6,6 +6,7 @@ Torch is imported inside the functions: the package must be importable on device
 """
 
 import importlib.util
+import operator
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -44,29 +45,37 @@ def module_of(graph: Graph) -> "torch.nn.Module":
         momentum: float | None = None
 
         def __init__(self, module: "GraphModule", node: Node) -> None:
-            self._module, self._name = module, node.name.replace(".", "_")
+            self._module, self._name = module, node.name
             self.train = module.training
             source = graph[node.inputs[0]]
             self.in_place = consumers[source.name] == 1 and source.op.role in ("norm", "sum")
 
         def parameter(self, part: str) -> torch.Tensor | None:
-            return getattr(self._module, f"{self._name}__{part}", None)
+            owned = f"{self._name}.{part}"
+            return operator.attrgetter(owned)(self._module) if owned in parameters.values.specs else None
 
         def statistic(self, part: str) -> torch.Tensor:
-            found: torch.Tensor = getattr(self._module, f"{self._name}__{part}")
+            found: torch.Tensor = operator.attrgetter(f"{self._name}.{part}")(self._module)
             return found
 
     class GraphModule(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             for name in parameters.values:
-                layer, _, part = name.rpartition(".")
                 values = torch.from_numpy(np.ascontiguousarray(parameters.values[name]))
-                self.register_parameter(f"{layer.replace('.', '_')}__{part}", torch.nn.Parameter(values))
+                self._owner(name).register_parameter(name.rpartition(".")[2], torch.nn.Parameter(values))
             for name in parameters.statistics:
-                layer, _, part = name.rpartition(".")
                 statistics = torch.from_numpy(parameters.statistics[name].copy())
-                self.register_buffer(f"{layer.replace('.', '_')}__{part}", statistics)
+                self._owner(name).register_buffer(name.rpartition(".")[2], statistics)
+
+        def _owner(self, name: str) -> torch.nn.Module:
+            """The module inside of this one that a dotted name belongs to."""
+            owner: torch.nn.Module = self
+            for part in name.split(".")[:-1]:
+                if part not in dict(owner.named_children()):
+                    owner.add_module(part, torch.nn.Module())
+                owner = owner.get_submodule(part)
+            return owner
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             outputs = {graph.nodes[0].name: images}
