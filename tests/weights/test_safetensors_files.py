@@ -44,6 +44,7 @@ def test_headers_that_lie_are_refused_in_one_line(tmp_path):
         (b"{}", b"x", "not as long as its header says"),
         (b"{" * 100_000, b"", "not JSON"),
         (b'{"a":' + b"[" * 100_000, b"", "not JSON"),
+        (b'{"a": [' + b"[]," * 400_000 + b"[]]}", b"", "more than 100,000 tensors"),
         (b'{"a": 1' + b"0" * 5000 + b"}", b"", "not JSON"),
         (b'{"a": "\xff"}', b"", "not JSON"),
         (b'{"a": {}, "a": {}}', b"", "the same name"),

@@ -34,6 +34,7 @@ sparcl new shop                                  # pictures of 64x64, 90% of the
 sparcl new shop --image-size 32 --buffer 5MB     # smaller: for a small board
 sparcl new shop --width 20 --sparsity 0.95       # a narrower and sparser network
 sparcl new shop --classes 10                     # room for ten classes from the start (it grows in any case)
+sparcl new shop --weights resnet18.pth --width 64   # start from weights: .pt, safetensors, a run or a learner
 sparcl new shop --set epochs=10 --set method.alpha=0.2 --set pictures.flip=false
 """
 
@@ -62,6 +63,10 @@ def new(
     classes: Annotated[int, typer.Option(help="Outputs from the start; the network grows when there are more.")] = 0,
     held_out: Annotated[float, typer.Option(help="Share of pictures never trained on, to judge by.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Start from weights: .pt, safetensors, or a run or learner."),
+    ] = None,
     change: ChangeOption = None,
 ) -> None:
     values: dict[str, Any] = {
@@ -72,8 +77,10 @@ def new(
     if not sparsity:
         values["training"]["sparsifier"] = {"name": "none"}
     values = merge(values, learner_settings.buffer_budget(buffer))
+    if weights is not None:
+        values["training"]["weights"] = {"file": str(weights)}
     changes = learner_settings.split(with_changes({}, change or []))
-    learner = Learner.create_from(directory, learner_settings.make(merge(values, changes)))
+    learner = Learner.create_from(directory, learner_settings.make(merge(values, changes)), print)
     network = learner.status()["network"]
     side = network["image_size"]
     print(f"{directory} is ready: {network['model']} of width {network['width']}, pictures of {side}x{side}.")

@@ -18,6 +18,8 @@ def show_status(found: dict[str, Any]) -> None:
         f"pixels, {network['outputs']} outputs, {100 * network['sparsity']:.0f}% sparse "
         f"({network['stored_parameters']:,} of {network['parameters']:,} parameters stored)"
     )
+    if found["weights"]:
+        console.print(f"weights    started from {found['weights']['file']}")
     console.print(f"method     {found['method']}")
     console.print(
         f"buffer     {buffer['kept']} of {buffer['capacity']} samples, {_size(buffer['bytes'])}, of "

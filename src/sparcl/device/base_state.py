@@ -33,7 +33,7 @@ class BaseState:
     """Empty before the first learn."""
 
     def __init__(self, states: States, number: int) -> None:
-        self.number = number
+        self.states, self.number = states, number
         self.tensors: Tensors = {}
         self.state: State = {}
         self.description: Description | None = None

@@ -11,7 +11,7 @@ shop/learning/       a learning session that has begun and is not finished (pend
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
 from sparcl.device.cautions import cautions
 from sparcl.device.gather import Pictures, decode_files, listed_files, prepare_array
+from sparcl.device.initial_weights import read_initial
 from sparcl.device.learner_directory import LearnerDirectory, is_free, make_learner
 from sparcl.device.model import open_predictor
 from sparcl.device.pending import PendingDirectory
@@ -84,17 +85,25 @@ class Learner:
         return LearnerDirectory.open(self.directory).pending
 
     @classmethod
-    def create(cls, directory: str | Path, image_size: int = 64, **changes: object) -> "Learner":
-        """A new, empty learner. `changes` are settings: width=32, sparsity=0.9, classes=10, buffer="20MB", ..."""
-        values: dict[str, Any] = dict(changes)
+    def create(
+        cls, directory: str | Path, image_size: int = 64, weights: str | Path | None = None, **changes: object
+    ) -> "Learner":
+        """A new, empty learner. `changes` are settings: width=32, sparsity=0.9, classes=10, buffer="20MB", ...
+
+        `weights` is a file to start from, as `sparcl.load_weights` reads it, or the directory of a run or a learner.
+        """
+        values: dict[str, Any] = {**changes, "weights": weights} if weights is not None else dict(changes)
         budget = learner_settings.buffer_budget(str(values.pop("buffer"))) if "buffer" in values else {}
         values = merge(learner_settings.split(values), budget)
         values["pictures"] = {"size": image_size, **values.get("pictures", {})}
         return cls.create_from(directory, learner_settings.make(values))
 
     @classmethod
-    def create_from(cls, directory: str | Path, settings: LearnerSettings) -> "Learner":
-        """A new, empty learner with settings that are complete already."""
+    def create_from(
+        cls, directory: str | Path, settings: LearnerSettings, note: Callable[[str], None] = lambda _: None
+    ) -> "Learner":
+        """A new, empty learner with settings that are complete already. `note` is told what was taken over from a file
+        of weights."""
         path = Path(directory)
         if (path / learner_settings.FILE).exists():
             raise SparclError(f"{path} already holds a learner. Choose another directory, or remove it first.")
@@ -103,7 +112,9 @@ class Learner:
         learner = cls(path, settings)
         # What cannot work fails before anything is written.
         check_batch_sizes(settings.training, learner.planned_network(), settings.capacity(max(settings.classes, 1)))
-        make_learner(path, settings)
+        weights = settings.training.weights
+        initial = read_initial(weights, learner.planned_network(), note) if weights.file is not None else None
+        make_learner(path, settings, initial)
         return learner
 
     @classmethod

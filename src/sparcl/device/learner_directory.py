@@ -7,15 +7,18 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from sparcl.device import initial_weights
 from sparcl.device import pending as pending_directory
 from sparcl.device import settings as learner_settings
 from sparcl.device import states as state_files
+from sparcl.device.initial_weights import write_initial
 from sparcl.device.model import check_learner
 from sparcl.device.pending import PendingDirectory
 from sparcl.device.settings import LearnerSettings
 from sparcl.device.states import States
 from sparcl.errors import SparclError
 from sparcl.files import LEFTOVER, Directory, locked, make_directory, write_error
+from sparcl.tensor_files import Tensors
 
 WRITTEN_IN = (
     state_files.DIRECTORY,
@@ -72,24 +75,36 @@ class LearnerDirectory:
             )
 
 
-def make_learner(path: Path, settings: LearnerSettings) -> None:
-    """An empty one."""
+def make_learner(path: Path, settings: LearnerSettings, initial: Tensors | None = None) -> None:
+    """An empty one, perhaps with weights to start from."""
     try:
         make_directory(path)
         with locked(path) as home:
             if not is_free(path):  # somebody was faster
                 raise SparclError(f"{path} is not empty any more. Choose another directory.")
-            home.subdirectory(state_files.DIRECTORY, make=True).close()
+            with home.subdirectory(state_files.DIRECTORY, make=True) as states:
+                if initial is not None:
+                    write_initial(States(states), initial, settings.training.weights)
+                elif states.exists(initial_weights.FILE):  # of somebody who was killed here
+                    states.remove(initial_weights.FILE)
             learner_settings.store(home, settings)  # from here on it is a learner
-            home.remove_leftovers()
+            home.remove_leftovers(state_files.DIRECTORY)
     except OSError as error:
         raise write_error(path, error) from error
 
 
 def is_free(path: Path) -> bool:
     """Whether a directory is empty, but for what a `new` leaves that was cut off by a full disk or a power cut."""
+
+    def left_over(entry: Path, *files: str) -> bool:
+        return entry.name in files or LEFTOVER.fullmatch(entry.name) is not None
+
     return path.is_dir() and all(
-        LEFTOVER.fullmatch(entry.name)
-        or (entry.name == state_files.DIRECTORY and entry.is_dir() and not any(entry.iterdir()))
+        left_over(entry)
+        or (
+            entry.name == state_files.DIRECTORY
+            and entry.is_dir()
+            and all(left_over(file, initial_weights.FILE) for file in entry.iterdir())
+        )
         for entry in path.iterdir()
     )

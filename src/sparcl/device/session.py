@@ -20,6 +20,7 @@ from sparcl.device.assignment import augmentation_of, check_that_it_fits, descri
 from sparcl.device.base_state import BaseState
 from sparcl.device.growth import grow, shrink_buffer
 from sparcl.device.held_out import digests
+from sparcl.device.initial_weights import begin_with_initial
 from sparcl.device.judgement import Judgement, judge
 from sparcl.device.learner_directory import LearnerDirectory
 from sparcl.device.pending import Pending, PendingDirectory
@@ -77,6 +78,8 @@ class Session(Loop):
             elif base.number:
                 self._begin_from(base)
             else:
+                if settings.training.weights.file is not None:
+                    begin_with_initial(base.states, self.network.graph, self.network.parameters)
                 self.begin_run()
         except IMPOSSIBLE as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparcl.checked import plain
 from sparcl.device.base_state import BaseState
 from sparcl.device.cautions import forgotten
 from sparcl.device.held_out import digests
@@ -53,6 +54,7 @@ def _describe(learner: "Learner", directory: LearnerDirectory, base: BaseState) 
             for label, name in enumerate(base.classes)
         ],
         "network": network,
+        "weights": plain(settings.training.weights) if settings.training.weights.file else None,
         "method": settings.training.method.name,
         "buffer": {
             "kept": len(labels),

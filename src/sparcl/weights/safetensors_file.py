@@ -7,7 +7,15 @@ into memory, where a file that is cut off meanwhile ends the process.
 import json
 from typing import Any
 
-from sparcl.weights.file import StoredTensor, UnusableError, WeightFile, check_together, checked_shape, shown
+from sparcl.weights.file import (
+    MAX_TENSORS,
+    StoredTensor,
+    UnusableError,
+    WeightFile,
+    check_together,
+    checked_shape,
+    shown,
+)
 
 MAX_HEADER = 8 << 20
 TYPES = {
@@ -28,8 +36,11 @@ def read_safetensors(file: WeightFile) -> tuple[dict[str, StoredTensor], dict[st
     length = int.from_bytes(file.read(0, 8), "little")
     if length > min(MAX_HEADER, file.size - 8):
         raise UnusableError("is damaged: its header is longer than possible")
+    text = file.read(8, length)
+    if text.count(b"[") + text.count(b"{") > 4 * MAX_TENSORS:  # they take far more memory than letters
+        raise UnusableError(f"has a header for more than {MAX_TENSORS:,} tensors")
     try:
-        header = json.loads(file.read(8, length).decode(), object_pairs_hook=_distinct)
+        header = json.loads(text.decode(), object_pairs_hook=_distinct)
     except (ValueError, RecursionError) as error:
         if isinstance(error, UnusableError):
             raise
