@@ -69,26 +69,8 @@ void sgd(Array<float, 1> values, Array<float, 1> gradients, std::optional<Array<
   sparcl::kernels().sgd(step, threads);
 }
 
-// Eight sums side by side, so that compilers use vectors: this is called before every prediction.
 uint64_t digest(Array<const float, 1> numbers) {
-  constexpr size_t lanes = 8;
-  constexpr uint64_t prime = 0x9E3779B97F4A7C15u;
-  uint64_t sums[lanes];
-  for (size_t lane = 0; lane < lanes; ++lane) sums[lane] = prime + lane;
-  const auto mix = [](uint64_t sum, float number) {
-    uint32_t bits;
-    std::memcpy(&bits, &number, sizeof bits);
-    sum = (sum ^ bits) * prime;
-    return sum ^ sum >> 29;
-  };
-  const float* data = numbers.data();
-  const size_t count = numbers.shape(0), whole = count / lanes * lanes;
-  for (size_t i = 0; i < whole; i += lanes)
-    for (size_t lane = 0; lane < lanes; ++lane) sums[lane] = mix(sums[lane], data[i + lane]);
-  for (size_t i = whole; i < count; ++i) sums[0] = mix(sums[0], data[i]);
-  uint64_t result = count;
-  for (uint64_t sum : sums) result = (result ^ sum) * prime + (sum >> 31);
-  return result;
+  return sparcl::kernels().digest(numbers.data(), static_cast<int64_t>(numbers.shape(0)));
 }
 
 }  // namespace

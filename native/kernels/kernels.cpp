@@ -21,6 +21,7 @@ namespace {
 #include "combine.inc"
 #include "conv.inc"
 #include "conv_weight.inc"
+#include "digest.inc"
 #include "pack.inc"
 #include "sgd.inc"
 #include "winograd.inc"
@@ -42,6 +43,7 @@ const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA) = {SPARCL_TEXT(SPARCL_ISA),
                                                        winograd_gradient,
                                                        combine,
                                                        combine_backward,
+                                                       digest,
                                                        pack,
                                                        unpack,
                                                        &SPARCL_JOIN(flat_kernels_, SPARCL_ISA),

@@ -225,6 +225,7 @@ struct KernelTable {
   void (*winograd_gradient)(const WinogradGradient&, int threads);
   void (*combine)(const Combine&, int threads);
   void (*combine_backward)(const CombineBackward&, int threads);
+  uint64_t (*digest)(const float* numbers, int64_t count);
   void (*pack)(const Packing&, int threads);
   void (*unpack)(const Packing&, int threads);
   const FlatKernels* flat;  // for a single image

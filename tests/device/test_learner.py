@@ -250,3 +250,18 @@ def test_odd_requests_on_the_command_line(tmp_path, photos):
         command = [sys.executable, "-m", "sparcl.cli.main", "status", shop]
         finished = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert finished.returncode == 1 and finished.stderr.count("\n") == 1 and "No space left" in finished.stderr
+
+
+def test_an_open_learner_notices_what_was_learned_and_undone_since(tmp_path, photos):
+    """It keeps its state open between predictions, and another process may change the learner."""
+    learner = small(tmp_path / "shop")
+    learner.learn(photos.of("0", "1"))
+    other, picture = Learner.open(learner.directory), next((photos.folder / "0").iterdir())
+    before = other.predict(picture)[0]
+    kept = other._opened
+    assert other.predict(picture)[0].confidences == before.confidences
+    assert other._opened is kept  # the state was not read again
+    learner.learn(photos.of("2"))
+    assert set(other.predict(picture)[0].classes) == {"0", "1", "2"}
+    learner.undo()
+    assert other.predict(picture)[0].confidences == before.confidences

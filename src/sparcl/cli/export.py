@@ -72,8 +72,8 @@ export.__doc__ = HELP
 
 def _of_learner(directory: Path) -> LearnedNetwork:
     predictor = open_predictor(directory)
-    about, network = predictor.description, predictor.network
-    return LearnedNetwork(network.graph, network.parameters, about.classes, about.mean, about.std)
+    about = predictor.description
+    return LearnedNetwork(predictor.graph, predictor.parameters, about.classes, about.mean, about.std)
 
 
 def _dense_bytes(learned: LearnedNetwork) -> int:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sparcl.deploy.writer import Preprocessing, cut_classifier
+from sparcl.deploy.writer import Preprocessing
 from sparcl.errors import SparclError
 from sparcl.files import write_bytes
 from sparcl.graph import Graph, Shape
-from sparcl.network.folding import fold
+from sparcl.network.folding import cut_classifier, fold
 from sparcl.network.parameters import Parameters
 
 NEEDS_ONNX = 'Writing ONNX files needs the onnx package: pip install "sparcl-edge[onnx]"'

@@ -8,7 +8,7 @@ import io
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,9 +19,9 @@ from sparcl.compiler import unsupported
 from sparcl.errors import SparclError
 from sparcl.files import write_bytes
 from sparcl.graph import Graph
-from sparcl.network.folding import FoldedNode, fold, stored_weight
+from sparcl.network.folding import FoldedNode, cut_classifier, fold, stored_weight
 from sparcl.network.parameters import Parameters
-from sparcl.operations import Affine, Conv, Linear, Shape
+from sparcl.operations import Affine, Conv, Shape
 from sparcl.tensor_files import Tensors, write_unsealed
 
 VERSION = 3
@@ -105,16 +105,6 @@ def _check_names(class_names: Sequence[str], classes: int) -> None:
     for name in class_names:
         if not name or not name.isprintable() or len(name.encode()) > 1000:
             raise SparclError(f"The class name {name!r} is empty, too long, or has unprintable characters. Rename it.")
-
-
-def cut_classifier(folded: list[FoldedNode], classes: int) -> list[FoldedNode]:
-    """Only the first outputs of the classifier."""
-    last = folded[-1]
-    if last.shape[0] == classes:
-        return folded
-    assert last.values is not None and last.shift is not None
-    values, shift = last.values[: classes * last.row], last.shift[:classes]
-    return [*folded[:-1], replace(last, op=Linear(classes), shape=(classes,), values=values, shift=shift)]
 
 
 def _node(node: FoldedNode) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from sparcl.device.cautions import cautions
 from sparcl.device.gather import Pictures, decode_files, listed_files, prepare_array
 from sparcl.device.initial_weights import read_initial
 from sparcl.device.learner_directory import LearnerDirectory, is_free, make_learner
-from sparcl.device.model import open_predictor
+from sparcl.device.model import OpenedState, open_state
 from sparcl.device.pending import PendingDirectory
 from sparcl.device.prediction import Prediction
 from sparcl.device.preparation import prepare
@@ -73,6 +73,7 @@ class Learner:
         self.directory, self.settings = directory, settings
         self._session: Session | None = None
         self._stop_requested = False
+        self._opened: OpenedState | None = None  # what the last prediction was made with
 
     @property
     def states(self) -> States:
@@ -242,9 +243,11 @@ class Learner:
     def predict(self, pictures: Pictures) -> list[Prediction]:
         """What each picture shows: of a file, all files of a folder, many of them, or pictures in memory.
 
-        Raises for the first picture that cannot be read.
+        The state stays open between calls; what somebody else has learned or undone since counts at once. Raises for
+        the first picture that cannot be read.
         """
-        predictor = open_predictor(self.directory)
+        self._opened = opened = open_state(self.directory, self._opened)
+        predictor = opened.predictor
         images = []
         items: Sequence[Any] = [pictures] if isinstance(pictures, str | Path) else list(pictures)
         for item in items:

@@ -19,7 +19,7 @@ from sparcl.device.states import States
 from sparcl.errors import SparclError
 from sparcl.files import Directory
 from sparcl.graph import MAX_WIDTH, MODELS, Graph, build_model
-from sparcl.network.native import NativeNetwork
+from sparcl.network.folding import cut_classifier, engine_nodes, fold
 from sparcl.network.restoring import load_network
 from sparcl.tensor_files import State
 from sparcl.wording import quoted
@@ -76,24 +76,25 @@ class Predictor:
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]], state: State) -> None:
         self.description = Description.from_json(state["network"])
-        graph = self.description.graph()
+        self.graph = self.description.graph()
         wanted = [name for name in tensors if name.startswith(("parameters.", "statistics.", "index."))]
-        self.network = NativeNetwork(graph, load_network(graph, {name: tensors[name] for name in wanted}))
+        self.parameters = load_network(self.graph, {name: tensors[name] for name in wanted})
+        classes = len(self.description.classes)
+        self._model = _engine.Model.from_nodes(engine_nodes(cut_classifier(fold(self.graph, self.parameters), classes)))
         self.prepare = centre_square(self.description.size)
         self._normalise = Augmentation(0, False, self.description.mean, self.description.std)
         #: As many pictures as the engine computes at once anyway.
         self.batch = max(1, _engine.lanes())
 
-    def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Of the known classes, for pictures [n, 3, size, size]."""
-        prepared = self._normalise.test(images, np.arange(len(images)))
-        return np.asarray(self.network.predict(prepared)[:, : len(self.description.classes)], np.float32)
-
     def predict(self, images: NDArray[np.uint8]) -> list[Prediction]:
+        """Of pictures [n, 3, size, size]; the time is that of the network alone."""
         predictions: list[Prediction] = []
         for first in range(0, len(images), self.batch):
+            some = np.ascontiguousarray(images[first : first + self.batch])
+            prepared = self._normalise.test(some, np.arange(len(some)))
+            logits = np.empty((len(some), len(self.description.classes)), np.float32)
             start = time.perf_counter()
-            logits = self.logits(np.ascontiguousarray(images[first : first + self.batch]))
+            self._model.predict(prepared, logits, _engine.threads())
             predictions += ranked(logits, self.description.classes, 1e3 * (time.perf_counter() - start))
         return predictions
 
@@ -115,8 +116,21 @@ def check_learner(directory: Path) -> None:
         )
 
 
+@dataclass(frozen=True)
+class OpenedState:
+    """A predictor, and which file it was read from."""
+
+    predictor: Predictor
+    identity: tuple[int, ...]
+
+
 def open_predictor(directory: Path) -> Predictor:
-    """The last committed state, also while something is being learned. A state may vanish while it is looked for."""
+    """The last committed state, also while something is being learned."""
+    return open_state(directory).predictor
+
+
+def open_state(directory: Path, known: OpenedState | None = None) -> OpenedState:
+    """The last committed state; `known` if that is still the one. A state may vanish while it is looked for."""
     for _ in range(ATTEMPTS):
         check_learner(directory)
         with contextlib.suppress(FileNotFoundError), Directory.open(directory / STATES) as opened:
@@ -126,8 +140,11 @@ def open_predictor(directory: Path) -> Predictor:
                 raise SparclError(
                     f"{directory} has learned nothing yet. Begin with: sparcl learn {quoted(directory)} FOLDER FOLDER"
                 )
+            identity = states.identity(number)
+            if known is not None and known.identity == identity:
+                return known
             with states.open(number) as sealed:
-                return Predictor(sealed, sealed.state)
+                return OpenedState(Predictor(sealed, sealed.state), identity)
     raise changing(directory)
 
 

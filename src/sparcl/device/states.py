@@ -8,6 +8,7 @@ card has changed is noticed, and what a hostile one says is checked by whoever u
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,12 @@ class States:
         """In bytes. Raises FileNotFoundError if it is gone."""
         with self.directory.open_file(checkpoints.name_of(number)) as file:
             return file.seek(0, 2)
+
+    def identity(self, number: int) -> tuple[int, ...]:
+        """Tells a state from every other, also from one of the same number after an undo. Raises FileNotFoundError."""
+        with self.directory.open_file(checkpoints.name_of(number)) as file:
+            found = os.fstat(file.fileno())
+        return number, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
     def commit(self, number: int, tensors: Tensors, state: State, kept: int) -> None:
         """Write a new state; older ones than the last `kept` go."""

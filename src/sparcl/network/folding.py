@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sparcl import _engine
 from sparcl.graph import Graph, Node
 from sparcl.network.parameters import FlatStore, Index, Parameters
-from sparcl.operations import BatchNorm, Conv, Input, Operation, Shape
+from sparcl.operations import BatchNorm, Conv, Input, Linear, Operation, Shape
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,16 @@ def _scale_and_shift(norm: Node, parameters: Parameters) -> tuple[NDArray[np.flo
         return {name.removeprefix(prefix): store[name] for name in store if name.rpartition(".")[0] == norm.name}
 
     return norm.op.scale_and_shift(parts(parameters.values), parts(parameters.statistics))
+
+
+def cut_classifier(folded: list[FoldedNode], classes: int) -> list[FoldedNode]:
+    """Only the first outputs of the classifier."""
+    last = folded[-1]
+    if last.shape[0] == classes:
+        return folded
+    assert last.values is not None and last.shift is not None
+    values, shift = last.values[: classes * last.row], last.shift[:classes]
+    return [*folded[:-1], replace(last, op=Linear(classes), shape=(classes,), values=values, shift=shift)]
 
 
 def stored_weight(node: FoldedNode, shapes: Mapping[str, Shape]) -> NDArray[np.float64]:
