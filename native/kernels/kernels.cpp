@@ -15,6 +15,7 @@ namespace {
 // First what the others use.
 #include "map.inc"
 // The kernels.
+#include "adamw.inc"
 #include "ahead.inc"
 #include "augment.inc"
 #include "combine.inc"
@@ -35,6 +36,7 @@ const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA) = {SPARCL_TEXT(SPARCL_ISA),
                                                        accumulators,
                                                        augment,
                                                        sgd,
+                                                       adamw,
                                                        convolve,
                                                        weight_gradient,
                                                        winograd,

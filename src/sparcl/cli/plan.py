@@ -15,6 +15,7 @@ from sparcl.compiler import Plan, PlanStep, compile_graph, place_apart
 from sparcl.graph import Graph, build_model
 from sparcl.learning.planned_stream import stream_without_pictures
 from sparcl.network.native import NativeNetwork
+from sparcl.network.part_rates import frozen_parameters
 from sparcl.sparsity.layers import layers_of
 
 TILE_SHAPES = ("1x1", "1x2", "1x4", "1x8", "1x16", "2x4", "2x8", "4x4")  # of native/kernels/kernels.h
@@ -26,7 +27,8 @@ def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
     with progress_bar() as progress:
         stream = stream_without_pictures(chosen, progress)
     graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
-    net = build(graph, layers_of(graph, chosen.sparsity, chosen.sparsifier.options))
+    frozen = frozen_parameters(graph, chosen.rates)
+    net = build(graph, layers_of(graph, chosen.sparsity, chosen.sparsifier.options, frozen))
     images = batch or chosen.batch_size
     plan, inference = net.program(images, backward=True).plan, net.program(images, backward=False).plan
     content = {

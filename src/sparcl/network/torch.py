@@ -44,7 +44,7 @@ class TorchNetwork:
         for name, tensor in self._values.items():
             if name in self.parameters.index:
                 self._sparse[name] = _DenseWeight(tensor, gradients[name], self.parameters, name)
-            else:
+            elif name not in self.parameters.frozen:  # below the first layer that is trained autograd records nothing
                 tensor.requires_grad_()
                 tensor.grad = gradients[name]  # autograd adds into an existing .grad in place: into the flat store
 
@@ -59,7 +59,8 @@ class TorchNetwork:
     ) -> None:
         context.backward(torch.from_numpy(np.ascontiguousarray(d_logits)))  # type: ignore[no-untyped-call]
         for name, weight in self._sparse.items():
-            weight.collect(self.parameters.updated.get(name), (dense_gradients or {}).get(name))
+            if name not in self.parameters.frozen:
+                weight.collect(self.parameters.updated.get(name), (dense_gradients or {}).get(name))
 
     def predict(self, images: Images) -> Logits:
         with torch.no_grad():
@@ -105,6 +106,7 @@ class TorchNetwork:
                 return F.conv2d(x, weight, bias, stride, node.padding)
             case "batch_norm":
                 mean, variance = (self._statistics[f"{node.name}.{part}"] for part in ("running_mean", "running_var"))
+                train = train and name not in self.parameters.frozen
                 return F.batch_norm(x, mean, variance, weight, bias, train, momentum, BATCH_NORM_EPSILON)
             case "relu":
                 return F.relu(x, inplace=node.name in self._in_place)
@@ -129,11 +131,12 @@ class _DenseWeight:
         self._values, self._gradients = values, gradients
         memory = torch.zeros(out, height, width, into, dtype=values.dtype)
         self._memory = memory.view(-1)
-        self.tensor = memory.permute(0, 3, 1, 2).requires_grad_()
-        gradient_memory = torch.zeros_like(memory)
-        self._gradient_memory = gradient_memory.view(-1)
-        self._gradient = gradient_memory.permute(0, 3, 1, 2)
-        self.tensor.grad = self._gradient
+        self.tensor = memory.permute(0, 3, 1, 2)
+        if name not in parameters.frozen:
+            gradient_memory = torch.zeros_like(memory)
+            self._gradient_memory = gradient_memory.view(-1)
+            self._gradient = gradient_memory.permute(0, 3, 1, 2)
+            self.tensor.requires_grad_().grad = self._gradient
         # The memory is ordered [out, ky, kx, in]; positions count in the order [out, in, ky, kx].
         o, i, y, x = np.unravel_index(parameters.index[name], (out, into, height, width))
         self._places = torch.from_numpy(np.ravel_multi_index((o, y, x, i), (out, height, width, into)))

@@ -1,6 +1,6 @@
 """Which layers are sparse, and how sparse each one is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,10 +27,10 @@ class Layer:
         return round(self.size * proportion)
 
 
-def default_layers(graph: Graph) -> list[str]:
-    """Every convolution except the first and the 1x1 projections; the rest is a small part of the work."""
+def default_layers(graph: Graph, frozen: Collection[str] = ()) -> list[str]:
+    """Every convolution except the first, the 1x1 projections and frozen ones; the rest is a small part of the work."""
     convolutions = [node for node in graph if node.op == "conv"]
-    return [node.name for node in convolutions[1:] if node.kernel > 1]
+    return [node.name for node in convolutions[1:] if node.kernel > 1 and f"{node.name}.weight" not in frozen]
 
 
 def sparse_layers(
@@ -39,14 +39,20 @@ def sparse_layers(
     distribution: Distribution = "uniform",
     names: Sequence[str] = (),
     own_sparsity: Mapping[str, float] | None = None,
+    frozen: Collection[str] = (),
 ) -> list[Layer]:
-    """The sparse layers of a graph. `names` replaces the default choice; `own_sparsity` is that of single ones."""
-    chosen = list(names) or default_layers(graph)
+    """The sparse layers of a graph. `names` replaces the default choice; `own_sparsity` is that of single ones.
+
+    Weights that are `frozen` stay as they are, so none of them can be taken away.
+    """
+    chosen = list(names) or default_layers(graph, frozen)
     own_sparsity = own_sparsity or {}
     known = {node.name for node in graph if node.op == "conv"}
     for name in [*chosen, *own_sparsity]:
         if name not in known:
             raise SparclError(f"The network has no convolution called {name!r}; `sparcl inspect` lists them.")
+        if f"{name}.weight" in frozen:
+            raise SparclError(f"{name} is frozen by the setting rates: it stays as it is, and cannot be made sparse.")
     shapes = {name: graph.parameters_of(graph[name])[0].shape for name in chosen}
     densities = dict.fromkeys(chosen, 1.0 - sparsity)
     if distribution == "erk":
@@ -57,11 +63,12 @@ def sparse_layers(
     ]
 
 
-def layers_of(graph: Graph, sparsity: float, options: Mapping[str, Any]) -> list[Layer]:
+def layers_of(graph: Graph, sparsity: float, options: Mapping[str, Any], frozen: Collection[str] = ()) -> list[Layer]:
     """Those that a sparsifier with these options makes sparse; of a dense run none."""
     if not sparsity and not options["layer_sparsity"]:
         return []
-    return sparse_layers(graph, sparsity, options["distribution"], options["layers"], options["layer_sparsity"])
+    own = options["layer_sparsity"]
+    return sparse_layers(graph, sparsity, options["distribution"], options["layers"], own, frozen)
 
 
 def _erdos_renyi_kernel(shapes: Mapping[str, tuple[int, ...]], density: float) -> dict[str, float]:
