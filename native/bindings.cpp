@@ -54,16 +54,20 @@ void augment(Array<const uint8_t, 4> images, Array<const int64_t, 1> positions, 
 }
 
 void sgd(Array<float, 1> values, Array<float, 1> gradients, std::optional<Array<float, 1>> velocity,
-         float learning_rate, float momentum, float weight_decay) {
+         float learning_rate, float momentum, float weight_decay, std::optional<Array<const uint8_t, 1>> moves,
+         bool nesterov) {
   require(values.shape(0) == gradients.shape(0), "sgd: values and gradients differ in length");
   require(!velocity || velocity->shape(0) == values.shape(0), "sgd: values and velocity differ in length");
+  require(!moves || moves->shape(0) == values.shape(0), "sgd: values and moves differ in length");
   const sparcl::SgdStep step{values.data(),
                              gradients.data(),
                              velocity ? velocity->data() : nullptr,
+                             moves ? moves->data() : nullptr,
                              static_cast<int64_t>(values.shape(0)),
                              learning_rate,
                              momentum,
-                             weight_decay};
+                             weight_decay,
+                             nesterov};
   const int threads = thread_count;
   nb::gil_scoped_release release;
   sparcl::kernels().sgd(step, threads);
@@ -71,6 +75,35 @@ void sgd(Array<float, 1> values, Array<float, 1> gradients, std::optional<Array<
 
 uint64_t digest(Array<const float, 1> numbers) {
   return sparcl::kernels().digest(numbers.data(), static_cast<int64_t>(numbers.shape(0)));
+}
+
+void adamw(Array<float, 1> values, Array<float, 1> gradients, Array<float, 1> mean, Array<float, 1> square,
+           Array<int32_t, 1> steps, std::optional<Array<const uint8_t, 1>> moves, Array<const float, 2> corrections,
+           double learning_rate, double beta1, double beta2, double epsilon, double weight_decay) {
+  for (const size_t length : {gradients.shape(0), mean.shape(0), square.shape(0), steps.shape(0)})
+    require(length == values.shape(0), "adamw: values and what belongs to them differ in length");
+  require(!moves || moves->shape(0) == values.shape(0), "adamw: values and moves differ in length");
+  require(corrections.shape(0) >= 1 && corrections.shape(0) <= (1u << 30) && corrections.shape(1) == 2,
+          "adamw: corrections must be [steps, 2]");
+  const sparcl::AdamwStep step{values.data(),
+                               gradients.data(),
+                               mean.data(),
+                               square.data(),
+                               steps.data(),
+                               moves ? moves->data() : nullptr,
+                               corrections.data(),
+                               static_cast<int64_t>(values.shape(0)),
+                               static_cast<int64_t>(corrections.shape(0)),
+                               static_cast<float>(learning_rate),
+                               static_cast<float>(1.0 - learning_rate * weight_decay),
+                               static_cast<float>(beta1),
+                               static_cast<float>(beta2),
+                               static_cast<float>(1.0 - beta1),
+                               static_cast<float>(1.0 - beta2),
+                               static_cast<float>(epsilon)};
+  const int threads = thread_count;
+  nb::gil_scoped_release release;
+  sparcl::kernels().adamw(step, threads);
 }
 
 }  // namespace
@@ -123,8 +156,12 @@ NB_MODULE(_engine, module) {
              "flips"_a.noconvert(), "mean"_a.noconvert(), "scale"_a.noconvert(), "output"_a.noconvert(),
              "Crop, flip and normalise stored uint8 images into a float32 batch.");
   module.def("sgd", &sgd, "values"_a.noconvert(), "gradients"_a.noconvert(), "velocity"_a.none().noconvert(),
-             "learning_rate"_a, "momentum"_a, "weight_decay"_a,
-             "One step of gradient descent in place; clears the gradients.");
+             "learning_rate"_a, "momentum"_a, "weight_decay"_a, "moves"_a.none().noconvert() = nb::none(),
+             "nesterov"_a = false, "One step of gradient descent in place; clears the gradients.");
+  module.def("adamw", &adamw, "values"_a.noconvert(), "gradients"_a.noconvert(), "mean"_a.noconvert(),
+             "square"_a.noconvert(), "steps"_a.noconvert(), "moves"_a.none().noconvert(), "corrections"_a.noconvert(),
+             "learning_rate"_a, "beta1"_a, "beta2"_a, "epsilon"_a, "weight_decay"_a,
+             "One step of AdamW in place; clears the gradients.");
   sparcl::bind_engine(module);
   sparcl::bind_model(module);
 }

@@ -17,6 +17,7 @@ namespace {
 #include "map.inc"
 #include "prefetch.inc"
 // The kernels.
+#include "adamw.inc"
 #include "augment.inc"
 #include "combine.inc"
 #include "conv.inc"
@@ -37,6 +38,7 @@ const KernelTable SPARCL_JOIN(kernels_, SPARCL_ISA) = {SPARCL_TEXT(SPARCL_ISA),
                                                        accumulators,
                                                        augment,
                                                        sgd,
+                                                       adamw,
                                                        convolve,
                                                        weight_gradient,
                                                        winograd,

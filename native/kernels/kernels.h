@@ -33,10 +33,24 @@ struct Augmentation {
 
 struct SgdStep {
   float* values;
-  float* gradients;  // set to zero by the step
-  float* velocity;   // null without momentum
+  float* gradients;      // set to zero by the step
+  float* velocity;       // null without momentum
+  const uint8_t* moves;  // zero: the number stays as it is; null: all move
   int64_t size;
   float learning_rate, momentum, weight_decay;
+  bool nesterov;
+};
+
+struct AdamwStep {
+  float* values;
+  float* gradients;  // set to zero by the step
+  float* mean;       // of the gradients, and of their squares
+  float* square;
+  int32_t* steps;            // that each number has made
+  const uint8_t* moves;      // as in SgdStep
+  const float* corrections;  // [entries][2]
+  int64_t size, entries;
+  float learning_rate, keep, beta1, beta2, new1, new2, epsilon;  // keep: 1 - rate * decay; new1 and new2: 1 - beta
 };
 
 // The extent of a map. `row` and `plane` are the distances, in pixels, between rows and between channels.
@@ -219,6 +233,7 @@ struct KernelTable {
   int accumulators;  // how many pixels a tile should have
   void (*augment)(const Augmentation&, int threads);
   void (*sgd)(const SgdStep&, int threads);
+  void (*adamw)(const AdamwStep&, int threads);
   void (*convolve)(const Convolution&, int threads);
   void (*weight_gradient)(const WeightGradient&, int threads);
   void (*winograd)(const WinogradConvolution&, int threads);

@@ -30,6 +30,22 @@ def sgd(
     learning_rate: float,
     momentum: float,
     weight_decay: float,
+    moves: NDArray[np.uint8] | None = None,
+    nesterov: bool = False,
+) -> None: ...
+def adamw(
+    values: NDArray[np.float32],
+    gradients: NDArray[np.float32],
+    mean: NDArray[np.float32],
+    square: NDArray[np.float32],
+    steps: NDArray[np.int32],
+    moves: NDArray[np.uint8] | None,
+    corrections: NDArray[np.float32],
+    learning_rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
 ) -> None: ...
 def lanes() -> int: ...
 def operations() -> list[str]: ...

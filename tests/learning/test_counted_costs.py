@@ -9,6 +9,7 @@ from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import from_preset, resolve, with_changes
 from sparcl.learning.trainer import Trainer
 from sparcl.metrics.schedule import count_plan
+from sparcl.network.part_rates import frozen_parameters
 
 SMALL = ["data.tasks=3", "epochs=4", "width=16", "threads=1", "buffer_size=30", "batch_size=32"]
 
@@ -18,7 +19,8 @@ def counted_and_planned(preset, tmp_path, *changes):
     stream = load_stream("digits", tasks=3)
     trainer = Trainer(settings, stream, RunDirectory(tmp_path), Nobody())
     trainer.run()
-    plan = count_plan(network_cost(trainer.network.graph), training_plan(settings, stream))
+    graph = trainer.network.graph
+    plan = count_plan(network_cost(graph, frozen_parameters(graph, settings.rates)), training_plan(settings, stream))
     return trainer.watcher.counter, plan
 
 
@@ -35,6 +37,8 @@ def test_dense_and_fixed_masks_are_counted_exactly(preset, tmp_path):
     [
         ("digits/ewc", ["method.fisher_samples=20"]),
         ("digits/derpp", ["drop_last=true"]),
+        ("digits/ewc", ["method.fisher_samples=20", "rates={conv1=0, bn1=0, conv2=0, bn2=0}", "backend=torch"]),
+        ("digits/sparcl-er-75", ["rates={conv1=0, bn1=0, conv2=0, bn2=0}", "backend=torch", "sparsifier.q=0.04"]),
         ("digits/sparcl-er-75", ["sparsifier.preset=official", "sparsifier.stage_epochs=1"]),
         ("digits/sparcl-er-75", ["batch_size=8", "replay_batch_size=30", "epochs=8", "sparsifier.stage_epochs=4"]),
     ],

@@ -31,6 +31,11 @@ SMALL = [  # 12 steps a task
 ]
 
 
+FROZEN_RUN = [  # 6 steps a task
+    *("epochs=2", "width=4", "threads=1", "buffer_size=30", "data.tasks=2", "data.images_per_task=48"),
+]
+
+
 class Crash(Exception):  # noqa: N818 (it stands for the end of the process)
     """The process is gone."""
 
@@ -233,3 +238,33 @@ def test_what_cannot_work_is_refused_in_one_line(tmp_path):
     assert "at least 2" in refused("digits/agem", "buffer_size=7", "model=resnet18", "width=4")
     assert "at least 10" in refused("digits/icarl", "buffer_size=9")
     assert "no setting called 'method.single_head'" in refused("digits/packnet", "method.single_head=true")
+
+
+@pytest.mark.parametrize(
+    "method", ["sgd", "derpp", "icarl", "ewc", "agem", "lwf", "fdr", "sparcl-er-75", "rigl-derpp-80"]
+)
+@pytest.mark.parametrize("optimizer", ["optimizer.momentum=0.9", "optimizer=adamw"])
+def test_frozen_parts_stay_as_they_were_with_any_method(tmp_path, method, optimizer):
+    changes = [optimizer, "method.weight_decay=0.01", "rates={conv1=0, bn1=0, conv2=0, bn2=0}", "backend=torch"]
+    trainer = trainer_of(f"digits/{method}", tmp_path, *FROZEN_RUN, *changes)
+    parameters = trainer.network.parameters
+    before = {name: parameters.values.dense(name).copy() for name in parameters.values}
+    statistics = {name: parameters.statistics[name].copy() for name in parameters.statistics}
+    trainer.run()
+    for name, values in before.items():
+        assert np.array_equal(parameters.values.dense(name), values) == (name in parameters.frozen), name
+    for name, numbers in statistics.items():
+        assert np.array_equal(parameters.statistics[name], numbers) == name.startswith(("bn1", "bn2")), name
+    assert parameters.frozen == {
+        "conv1.weight",
+        "conv2.weight",
+        *(f"bn{n}.{part}" for n in (1, 2) for part in ("weight", "bias")),
+    }
+    assert not parameters.index.keys() & parameters.frozen
+
+
+def test_a_frozen_layer_cannot_be_made_sparse_by_name(tmp_path):
+    with pytest.raises(SparclError, match="conv2 is frozen by the setting rates"):
+        trainer_of(
+            "digits/sparcl-er-75", tmp_path, *FROZEN_RUN, "rates.conv2=0", 'sparsifier.layers=["conv2", "conv3"]'
+        )

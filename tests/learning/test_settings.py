@@ -2,7 +2,9 @@ import pytest
 
 from sparcl.checked import plain
 from sparcl.errors import SparclError
-from sparcl.learning.settings import from_file, from_preset, resolve, with_changes
+from sparcl.learning.settings import fingerprint, from_file, from_preset, resolve, with_changes
+
+DERPP = "d83886ffe82361ca3f30a2a176bec5e05c2ef45ebb56ff444d9038b2ebfb3402"  # of digits/derpp
 
 
 def settings_of(preset, *changes, protocol="full"):
@@ -110,3 +112,59 @@ def test_a_missing_file_and_a_name_that_is_no_preset(tmp_path):
         from_file(tmp_path / "none.toml")
     with pytest.raises(SparclError, match="DATASET/METHOD"):
         from_preset("digits")
+
+
+def test_a_name_stands_for_an_optimizer_or_a_schedule():
+    settings = settings_of("digits/er", "optimizer=adamw", "optimizer.betas=[0.8, 0.9]", "schedule=cosine")
+    assert (settings.optimizer.name, settings.optimizer.betas, settings.schedule.name) == (
+        "adamw",
+        (0.8, 0.9),
+        "cosine",
+    )
+    by_name = resolve({"method": "er", "optimizer": "adamw", "schedule": "linear", "rates": {"conv1": 0}})
+    assert (by_name.optimizer.name, by_name.schedule.name, by_name.rates) == ("adamw", "linear", {"conv1": 0.0})
+    assert resolve(plain(settings)) == settings
+    nested = settings_of("cifar10/er", 'rates."stage1.block1"=0.5', "rates.stem=0").rates
+    assert nested == {"stage1.block1": 0.5, "stem": 0.0}
+
+
+def test_adamw_has_pytorchs_rate_and_decay_unless_told_otherwise():
+    options = settings_of("cifar10/derpp", "optimizer=adamw").method.options
+    assert (options["learning_rate"], options["weight_decay"]) == (1e-3, 1e-2)
+    assert options["alpha"] == settings_of("cifar10/derpp").method.options["alpha"]
+    told = settings_of("digits/lwf", "optimizer=adamw", "method.learning_rate=0.5").method.options
+    assert (told["learning_rate"], told["weight_decay"]) == (0.5, 1e-2)
+    assert settings_of("digits/lwf", "optimizer=sgd").method.options["weight_decay"] == 5e-4
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (["optimizer=adam"], "optimizer.name = 'adam' is wrong: choose one of: sgd, adamw"),
+        (["optimizer.momentum=1"], "it must be less than 1"),
+        (["optimizer.nesterov=true"], "needs a momentum"),
+        (["optimizer=adamw", "optimizer.momentum=0.9"], "are for optimizer=sgd"),
+        (["optimizer.eps=1e-6"], "are for optimizer=adamw"),
+        (["optimizer.betas=[0.9, 1.0]"], "optimizer.betas.1 = 1.0 is wrong: it must be at most 0.9999"),
+        (["optimizer.learning_rate=1"], "did you mean 'method.learning_rate'"),
+        (["momentum=0.9"], "did you mean 'optimizer.momentum'"),
+        (["lr_scheduler=cosine"], "did you mean 'schedule"),
+        (["schedule=step"], "choose one of: constant, linear, cosine"),
+        (["schedule.warmup_steps=-1"], "it must be at least 0"),
+        (["schedule.warmup=3"], "did you mean 'schedule.warmup_steps'"),
+        (["rates.conv1=-1"], "rates.conv1 = -1.0 is wrong: it must be at least 0"),
+        (["rates=3"], "it must be a table of names and values"),
+        (["method=packnet", "rates.conv1=0"], "packnet cannot freeze parts of a network"),
+    ],
+)
+def test_wrong_optimizers_schedules_and_rates_are_explained_in_one_line(changes, expected):
+    with pytest.raises(SparclError) as caught:
+        settings_of("digits/er", *changes)
+    assert expected in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_runs_of_version_0_1_0_stay_the_same_runs():
+    """What names a run on disk, and what its checkpoints refer to; as that version had it."""
+    assert fingerprint(settings_of("digits/derpp")) == DERPP
+    changed = (["optimizer.momentum=0.5"], ["schedule=linear"], ["schedule.warmup_steps=1"], ["rates.conv1=0.5"])
+    assert len({DERPP, *(fingerprint(settings_of("digits/derpp", *changes)) for changes in changed)}) == 5

@@ -16,6 +16,7 @@ from sparcl.cli.cost import network_cost
 from sparcl.graph import build_model
 from sparcl.metrics.costs import PHASES, CostCounter
 from sparcl.metrics.schedule import SparsePlan, TrainingPlan, capped_importance_batches, count_plan
+from sparcl.network.part_rates import frozen_parameters
 from sparcl.sparsity.ddr import RemovalSchedule
 
 CIFAR10_GRAPH = build_model("resnet18", (3, 32, 32), 10, 64)
@@ -84,6 +85,45 @@ def test_a_dense_pass_costs_what_torch_counts(shape):
         _convolve(graph, weights, images).sum().backward()
     stem = 2 * 2 * graph.macs_of(graph["stem.conv"])
     assert torch_counter.get_total_flops() == counter.total("full") - stem
+
+
+@pytest.mark.parametrize(
+    ("parts", "first"),
+    [
+        (["stage2"], ["stem.conv"]),
+        (["stem", "stage1"], ["stage2.block1.conv1", "stage2.block1.shortcut.conv"]),
+        (["stem", "stage1", "stage2", "stage3.block1.conv2"], ["stage3.block1.conv1", "stage3.block1.shortcut.conv"]),
+        (["stem", "stage1", "stage2", "stage3", "stage4"], ["classifier"]),
+        (["classifier"], ["stem.conv"]),
+    ],
+)
+def test_frozen_parts_cost_what_torch_counts(parts, first):
+    """But for the gradient of what goes into the first trained layers, as with the images above."""
+    graph = build_model("resnet18", (3, 8, 8), 7, 4)
+    frozen = frozen_parameters(graph, dict.fromkeys(parts, 0.0))
+    counter = CostCounter(network_cost(graph, frozen))
+    counter.count_pass(2, {}, {})
+    weights = {spec.name: torch.zeros(spec.shape, requires_grad=spec.name not in frozen) for spec in graph.parameters()}
+    with FlopCounterMode(display=False) as torch_counter:
+        _convolve(graph, weights, torch.zeros(2, 3, 8, 8)).sum().backward()
+    not_needed = sum(2 * 2 * graph.macs_of(graph[name]) for name in first)
+    assert torch_counter.get_total_flops() == counter.total("full") - not_needed
+    again = CostCounter(counter.network)
+    again.count_importance_pass(2, {})
+    again.count_extra_pass(2, {}, backward=True)
+    assert again.total("full") == 2 * counter.total("full")
+
+
+def test_memory_of_slots_and_of_frozen_parts():
+    dense, sparse = CIFAR10.memory_bytes(32), CIFAR10.memory_bytes(32, 0.9)
+    assert CIFAR10.memory_bytes(32, slots=3) - dense == pytest.approx(4 * 3 * CIFAR10.parameters)
+    assert CIFAR10.memory_bytes(32, 0.9, slots=1) - sparse == pytest.approx(4 * 0.1 * CIFAR10.parameters)
+    lower = ["stem", "stage1", "stage2"]
+    half = network_cost(CIFAR10_GRAPH, frozen_parameters(CIFAR10_GRAPH, dict.fromkeys(lower, 0.0)))
+    upper = [node for node in CIFAR10_GRAPH if node.name.startswith(("stage3", "stage4", "classifier"))]
+    trained = sum(spec.size for node in upper for spec in CIFAR10_GRAPH.parameters_of(node))
+    kept = sum(math.prod(node.shape) for node in upper if node.op == "conv")
+    assert half.memory_bytes(32, slots=2) == 4 * (2 * 32 * kept + CIFAR10.parameters + 3 * trained)
 
 
 def _convolve(graph, weights, images):

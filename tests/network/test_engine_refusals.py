@@ -292,6 +292,20 @@ def test_arrays_that_are_written_to_are_never_copies():
     for velocity in (np.zeros(4), np.zeros(8, np.float32)[::2]):
         with pytest.raises(TypeError):
             _engine.sgd(numbers, numbers.copy(), velocity, 0.1, 0.9, 0.0)
+    with pytest.raises(ValueError, match="differ in length"):
+        _engine.sgd(numbers, numbers.copy(), None, 0.1, 0.9, 0.0, np.ones(3, np.uint8))
+    table = np.ones((3, 2), np.float32)
+    good = [*(np.ones(4, np.float32) for _ in range(4)), np.zeros(4, np.int32), None, table]
+    for place, wrong, error in (
+        (2, np.zeros(4), TypeError),
+        (4, np.zeros(4, np.int64), TypeError),
+        (3, np.zeros(5, np.float32), ValueError),
+        (5, np.zeros(5, np.uint8), ValueError),
+        (6, np.ones((3, 3), np.float32), ValueError),
+        (6, np.ones((0, 2), np.float32), ValueError),
+    ):
+        with pytest.raises(error):
+            _engine.adamw(*good[:place], wrong, *good[place + 1 :], 0.1, 0.9, 0.999, 1e-8, 0.0)
     with pytest.raises(TypeError):
         tiny.run({**tiny.arrays(), "dense_gradients": {0: np.zeros(54)}})
 

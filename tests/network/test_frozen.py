@@ -61,8 +61,8 @@ def test_what_is_not_trainable_stays_to_the_last_bit(momentum):
     np.testing.assert_array_equal(parameters.values.flat[~trainable], before[~trainable])
     assert (parameters.values.flat[trainable] < before[trainable]).all()
     np.testing.assert_array_equal(parameters.gradients.flat, 0)
-    if parameters.velocity is not None:
-        np.testing.assert_array_equal(parameters.velocity.flat[~trainable], 0)
+    for slot in parameters.slots.values():
+        np.testing.assert_array_equal(slot.flat[~trainable], 0)
 
 
 def test_added_gradients_leave_masked_weights_alone():

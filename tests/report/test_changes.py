@@ -23,6 +23,14 @@ def settings_of(preset, *changes):
         ("cifar10/derpp", ["buffer_size=200"], {"buffer_size": 200}),
         ("cifar10/derpp", ["buffer_size=200", "method.alpha=0.2"], {"buffer_size": 200, "method.alpha": 0.2}),
         ("cifar10/sparcl-er-90", ["sparsifier.preset=official"], {"sparsifier.preset": "official"}),
+        # so do the rate and the decay with AdamW
+        ("digits/lwf", ["optimizer=adamw"], {"optimizer.name": "adamw"}),
+        ("digits/er", ["optimizer.momentum=0.9", "rates.conv1=0"], {"optimizer.momentum": 0.9, "rates.conv1": 0}),
+        (
+            "digits/er",
+            ["schedule=linear", "schedule.warmup_steps=3"],
+            {"schedule.name": "linear", "schedule.warmup_steps": 3},
+        ),
         ("digits/sparcl-er-75", ["data.tasks=2", "sparsifier.q=0.5"], {"data.tasks": 2, "sparsifier.q": 0.5}),
     ],
 )

@@ -20,6 +20,7 @@ from sparcl.learning.planned_stream import stream_without_pictures
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.metrics.costs import PHASES, CostCounter, NetworkCost
 from sparcl.metrics.schedule import TrainingPlan, count_plan
+from sparcl.network.part_rates import frozen_parameters
 from sparcl.report.paper_costs import AGREES_WITHIN, REASONS, Cell, paper_cells
 from sparcl.report.run_record import stored_costs
 
@@ -64,7 +65,8 @@ def cost(
     chosen = chosen_settings(preset, protocol, change, plugin)
     with progress_bar() as progress:
         stream = stream_without_pictures(chosen, progress)
-    network = network_cost(build_model(chosen.model, stream.image_shape, stream.classes, chosen.width))
+    graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
+    network = network_cost(graph, frozen_parameters(graph, chosen.rates))
     plan = training_plan(chosen, stream)
     if as_json:
         print(json.dumps(_plan_as_json(network, plan)))
@@ -81,7 +83,8 @@ def _counters(network: NetworkCost, plan: TrainingPlan) -> tuple[CostCounter, Co
 
 
 def _memory_mb(network: NetworkCost, plan: TrainingPlan) -> float:
-    return network.memory_bytes(plan.batch, plan.sparse.sparsity, plan.sparse.gradient_sparsity) / 1e6
+    sparse = plan.sparse
+    return network.memory_bytes(plan.batch, sparse.sparsity, sparse.gradient_sparsity, plan.slots) / 1e6
 
 
 def _plan_as_json(network: NetworkCost, plan: TrainingPlan) -> dict[str, object]:

@@ -16,6 +16,7 @@ from sparcl.graph import Graph, build_model
 from sparcl.learning.planned_stream import stream_without_pictures
 from sparcl.network.folding import engine_nodes, fold
 from sparcl.network.native import NativeNetwork
+from sparcl.network.part_rates import frozen_parameters
 from sparcl.sparsity.layers import layers_of
 
 BYTES = 4  # of a float
@@ -26,7 +27,8 @@ def print_plan(preset: str, batch: int | None, as_json: bool) -> None:
     with progress_bar() as progress:
         stream = stream_without_pictures(chosen, progress)
     graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
-    net = build(graph, layers_of(graph, chosen.sparsity, chosen.sparsifier.options))
+    frozen = frozen_parameters(graph, chosen.rates)
+    net = build(graph, layers_of(graph, chosen.sparsity, chosen.sparsifier.options, frozen))
     images = batch or chosen.batch_size
     plan = net.program(images).plan
     inference = _engine.Model.from_nodes(engine_nodes(fold(graph, net.parameters))).steps

@@ -51,10 +51,10 @@ def tune(
     graph = build_model(chosen.model, stream.image_shape, stream.classes, chosen.width)
     backend, reason = choose_backend("native", graph)
     generator = np.random.default_rng(chosen.seed)
-    network = build_network(graph, generator, chosen.threads, backend)
+    network = build_network(graph, generator, chosen.threads, backend, chosen.rates)
     if not isinstance(network, NativeNetwork):
         raise SparclError(f"There is nothing to tune: {reason}.")
-    layers = layers_of(graph, chosen.sparsity, chosen.sparsifier.options)
+    layers = layers_of(graph, chosen.sparsity, chosen.sparsifier.options, network.parameters.frozen)
     network.parameters.set_index({layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers})
     cache, kept = tuning_cache(), list[Tuned]()
     try:

@@ -37,6 +37,7 @@ from sparcl.errors import SparclError
 from sparcl.graph import Graph, build_model
 from sparcl.learning.loop import DivergedError, Stopped, check_batch_sizes
 from sparcl.learning.settings import merge
+from sparcl.network.part_rates import part_rates
 from sparcl.wording import counted, quoted
 
 MAX_MINUTES = 1_000_000
@@ -112,9 +113,11 @@ class Learner:
             raise SparclError(f"{path} exists and is not an empty directory. Choose another one.")
         learner = cls(path, settings)
         # What cannot work fails before anything is written.
-        check_batch_sizes(settings.training, learner.planned_network(), settings.capacity(max(settings.classes, 1)))
+        network = learner.planned_network()
+        part_rates(network, settings.training.rates)
+        check_batch_sizes(settings.training, network, settings.capacity(max(settings.classes, 1)))
         weights = settings.training.weights
-        initial = read_initial(weights, learner.planned_network(), note) if weights.file is not None else None
+        initial = read_initial(weights, network, note) if weights.file is not None else None
         make_learner(path, settings, initial)
         return learner
 

@@ -71,6 +71,7 @@ class Session(Loop):
             [self.task],
         )
         self.before: Judgement | None = None
+        self.affordable_steps: int | None = None  # of the task, in the time there is; None: not known
         found, used = directory.load(listener.noted), 0.0
         try:
             if found is not None:
@@ -128,13 +129,21 @@ class Session(Loop):
             self.order = self.order[: position.step * self.settings.batch_size] if not at_the_end else self.order
             self.epochs = position.epoch + 1
         elif self.time.just_measured and position.epoch == 0:
-            self.replan(epochs_that_fit(self.settings.epochs, self._steps_when_planned, position.step + fit))
+            self.affordable_steps = position.step + fit
+            self.replan(epochs_that_fit(self.settings.epochs, self._steps_when_planned, self.affordable_steps))
         elif at_the_end and self.time.measured:
-            done = self.steps_done(task)
+            self.affordable_steps = self.steps_done(task) + fit
             further = epochs_that_fit(
-                self.settings.epochs, lambda epochs: self.epoch_steps(task, epochs).before(epochs), done + fit
+                self.settings.epochs,
+                lambda epochs: self.epoch_steps(task, epochs).before(epochs),
+                self.affordable_steps,
             )
             self.epochs = max(position.epoch + 1, further)
+
+    def schedule_place(self, task: Task) -> tuple[int, int]:
+        """Where not even one epoch fits into the time, the rate falls within the steps that do."""
+        step, steps = super().schedule_place(task)
+        return step, steps if self.affordable_steps is None else min(steps, self.affordable_steps)
 
     def _reserved_steps(self) -> float:
         """What comes after the last step, in steps: deciding about the mask, judging, writing."""
@@ -155,6 +164,7 @@ class Session(Loop):
             "base": self.base.number,
             "epochs": self.epochs,
             "used": self.time.used,
+            "affordable_steps": self.affordable_steps,
             "before": self.before.to_json() if self.before else None,
         }
         self.directory.save(self.position.total_steps, tensors, state)
@@ -169,6 +179,8 @@ class Session(Loop):
             raise ValueError("the planned epochs are impossible")
         if "stage_epochs" in state:  # where version 0.1.0 kept it
             tensors = {"sparsifier.stage_length": np.array([state["stage_epochs"]]), **tensors}
+        affordable = state.get("affordable_steps")  # version 0.1.0 did not know it
+        self.affordable_steps = None if affordable is None else int(affordable)
         self._restore(tensors, state)
         if self.position.task != self.task.index:
             raise ValueError("it belongs to another task")

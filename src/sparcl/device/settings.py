@@ -11,7 +11,7 @@ from sparcl.checked import Bounds, Checked, plain, rules_of, setting
 from sparcl.device.model import LARGEST_SCALE
 from sparcl.errors import SparclError
 from sparcl.files import Directory, as_json, from_json
-from sparcl.learning.settings import Settings, Values, merge, resolve, validated
+from sparcl.learning.settings import Settings, Values, merge, resolve, uses_adamw, validated
 from sparcl.methods import METHODS, Rehearsal
 from sparcl.seals import sealed
 from sparcl.sparsity import SPARSIFIERS
@@ -77,7 +77,9 @@ def make(changes: Values) -> LearnerSettings:
         raise SparclError(f"The setting training = {training!r} is wrong: it is a section.")
     method = training["method"]
     if isinstance(method, dict) and method.get("name") == "derpp":
-        training = {**training, "method": {**DERPP_DEFAULTS, **method}}
+        for_sgd = () if not uses_adamw(training) else ("learning_rate",)
+        defaults = {name: value for name, value in DERPP_DEFAULTS.items() if name not in for_sgd}
+        training = {**training, "method": {**defaults, **method}}
     values["training"] = plain(resolve(training))
     return _checked(validated(LearnerSettings, values))
 
@@ -133,6 +135,8 @@ def _checked(settings: LearnerSettings) -> LearnerSettings:
         )
     if not settings.capacity(max(settings.classes, 1)):
         raise SparclError("A learner without a buffer forgets what it knew. Give it some samples, for example 200.")
+    if training.schedule.span == "run":
+        raise SparclError("A learner does not know how much it will learn: schedule.span=run is for experiments.")
     if (settings.pictures.mean is None) != (settings.pictures.std is None):
         raise SparclError("pictures.mean and pictures.std belong together: give both or none.")
     return settings

@@ -15,6 +15,7 @@ from sparcl.device.learner_directory import LearnerDirectory
 from sparcl.device.model import ATTEMPTS, changing
 from sparcl.errors import SparclError
 from sparcl.files import is_locked
+from sparcl.network.part_rates import frozen_parameters
 from sparcl.sparsity.layers import sparse_layers
 
 if TYPE_CHECKING:
@@ -100,7 +101,11 @@ def _network(learner: "Learner", base: BaseState) -> dict[str, Any]:
     maskable = sum(
         layer.size
         for layer in sparse_layers(
-            graph, training.sparsity, names=options["layers"], own_sparsity=options["layer_sparsity"]
+            graph,
+            training.sparsity,
+            names=options["layers"],
+            own_sparsity=options["layer_sparsity"],
+            frozen=frozen_parameters(graph, training.rates),
         )
     )
     return {

@@ -16,13 +16,14 @@ from sparcl.learning.planned_stream import stream_without_pictures
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings, run_key
 from sparcl.methods import cross_entropy
+from sparcl.metrics.costs import CostCounter
 from sparcl.metrics.schedule import count_plan
 from sparcl.network import Network, Sgd, build_network, choose_backend
+from sparcl.network.part_rates import frozen_parameters
 from sparcl.sparsity.layers import layers_of
 from sparcl.sparsity.masks import random_mask
 
 SECONDS_TO_START = 4.0  # a process, its imports, its data
-PASSES = 3  # a forward and the two halves of its backward
 SAMPLES = 16  # of the step that is timed
 
 
@@ -56,7 +57,8 @@ class Estimates:
 
 def _planned(settings: Settings, progress: Progress | None) -> float:
     stream = stream_without_pictures(settings, progress)
-    network = network_cost(_graph(settings, stream))
+    graph = _graph(settings, stream)
+    network = network_cost(graph, frozen_parameters(graph, settings.rates))
     forward = 2 * network.macs * network.density(settings.sparsity)
     sizes = np.cumsum([len(task.test) for task in stream.tasks])
     evaluated = int(sizes[-1] + sizes.sum() * (1 + settings.evaluation.snapshots))
@@ -100,13 +102,16 @@ def _rates(root: Path) -> dict[Kind, float]:
 def _timed(settings: Settings, graph: Graph, threads: int) -> float:
     """FLOPs a second of one training step, the fastest of three: a rough number, but of this machine."""
     generator = np.random.default_rng(0)
-    network = build_network(graph, generator, threads, planned_backend(settings, graph))
-    layers = layers_of(graph, settings.sparsity, settings.sparsifier.options)
+    network = build_network(graph, generator, threads, planned_backend(settings, graph), settings.rates)
+    frozen = network.parameters.frozen
+    layers = layers_of(graph, settings.sparsity, settings.sparsifier.options, frozen)
     network.parameters.set_index({layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers})
     images = generator.normal(size=(SAMPLES, *graph.nodes[0].shape)).astype(np.float32)
     seconds = min(_step_seconds(network, images) for _ in range(3))
-    cost = network_cost(graph)
-    return PASSES * SAMPLES * 2 * cost.macs * cost.density(settings.sparsity) / seconds
+    counter = CostCounter(network_cost(graph, frozen))
+    kept = counter.network.kept(settings.sparsity)
+    counter.count_pass(SAMPLES, kept, kept)
+    return counter.total("full") / seconds
 
 
 def _step_seconds(network: Network, images: np.ndarray) -> float:

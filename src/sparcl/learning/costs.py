@@ -1,7 +1,7 @@
 """Counting the cost of a run: beforehand from its settings, or while it goes on from what really happens."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,20 +15,35 @@ from sparcl.methods.method import GradientWatcher
 from sparcl.metrics.costs import CostCounter, LayerCost, NetworkCost
 from sparcl.metrics.schedule import TrainingPlan, count_plan
 from sparcl.network import Network
+from sparcl.network.part_rates import frozen_parameters
 from sparcl.operations import Conv
 from sparcl.sparsity import SPARSIFIERS, Sparsifier
 from sparcl.sparsity.layers import default_layers
 
 
-def network_cost(graph: Graph) -> NetworkCost:
-    masked = default_layers(graph)
+def network_cost(graph: Graph, frozen: Collection[str] = ()) -> NetworkCost:
+    masked = default_layers(graph, frozen)
+    passing = _nodes_with_a_backward_pass(graph, frozen)
     layers = []
     for node in graph:
         if graph.macs_of(node):
             weight = graph.parameters_of(node)[0]
-            layers.append(LayerCost(weight.name, weight.size, math.prod(node.shape[1:]), node.name in masked))
-    activations = sum(math.prod(node.shape) for node in graph if isinstance(node.op, Conv))
-    return NetworkCost(tuple(layers), graph.parameter_count(), activations)
+            positions, is_masked = math.prod(node.shape[1:]), node.name in masked
+            trained = weight.name not in frozen
+            layers.append(LayerCost(weight.name, weight.size, positions, is_masked, trained, node.name in passing))
+    activations = sum(math.prod(node.shape) for node in graph if isinstance(node.op, Conv) and node.name in passing)
+    still = sum(spec.size for spec in graph.parameters() if spec.name in frozen)
+    return NetworkCost(tuple(layers), graph.parameter_count(), activations, still)
+
+
+def _nodes_with_a_backward_pass(graph: Graph, frozen: Collection[str]) -> set[str]:
+    """Those that are trained, or have something below them that is."""
+    passing: set[str] = set()
+    for node in graph:
+        trained = any(spec.name not in frozen for spec in graph.parameters_of(node))
+        if trained or not passing.isdisjoint(node.inputs):
+            passing.add(node.name)
+    return passing
 
 
 def paper_network(image_shape: tuple[int, int, int], classes: int) -> NetworkCost:
@@ -47,7 +62,7 @@ def count_dense(
     """What the same training costs with all weights and all samples (of each task), without having run it."""
     dense = replace(settings, sparsity=0.0, sparsifier=SparsifierSettings())
     graph = build_model(settings.model, image_shape, classes, settings.width)
-    return count_plan(network_cost(graph), _plan(dense, samples))
+    return count_plan(network_cost(graph, frozen_parameters(graph, settings.rates)), _plan(dense, samples))
 
 
 def _plan(settings: Settings, samples: Sequence[int]) -> TrainingPlan:
@@ -65,6 +80,7 @@ def _plan(settings: Settings, samples: Sequence[int]) -> TrainingPlan:
         closing_samples=settings.method.options.get("fisher_samples"),
         drop_last=settings.drop_last,
         sparse=sparsifier.cost_plan(settings.sparsity, settings.sparsifier.options),
+        slots=settings.optimizer.slots(),
     )
 
 
@@ -81,7 +97,7 @@ class CountingWatcher(GradientWatcher):
     def __init__(self, sparsifier: Sparsifier, network: Network) -> None:
         self._sparsifier = sparsifier
         self._parameters = network.parameters
-        self.counter = CostCounter(network_cost(network.graph))
+        self.counter = CostCounter(network_cost(network.graph, network.parameters.frozen))
 
     def dense_gradients(self) -> Mapping[str, NDArray[Any]] | None:
         self._wanted = self._sparsifier.dense_gradients()

@@ -65,7 +65,9 @@ class Loop:
         # What is learned is stored with the backend it really uses: it must resume on the same one.
         self.settings = settings = replace(settings, backend=backend)
         self.epochs = settings.epochs  # of the task at hand; a limited time may make them fewer
-        self.network = build_network(graph, self.generators["initialisation"], settings.threads, backend)
+        self.network = build_network(
+            graph, self.generators["initialisation"], settings.threads, backend, settings.rates
+        )
         method_context = MethodContext(
             self.network,
             augmentation,
@@ -74,6 +76,7 @@ class Loop:
             settings.replay_batch_size,
             len(tasks),
             self.poll,
+            settings.optimizer,
         )
         method = METHODS[settings.method.name]
         self.method = method(method_context, settings.method.options)
@@ -152,6 +155,7 @@ class Loop:
 
     def end_task(self, task: Task) -> None:
         self.method.end_task(task)
+        self.network.parameters.slots = {}  # the next task begins with an optimizer that remembers nothing
         self.position.ended = True
 
     def epoch_is_over(self) -> bool:
@@ -174,6 +178,7 @@ class Loop:
         progress = self.steps_done(task) / self.steps_of(task)
         batch = Batch(images, task.train.labels[chosen], task.index, task.classes, task.train, chosen, progress)
         self.method.loss = 0.0
+        self.method.optimizer.factor = self.settings.schedule.factor(*self.schedule_place(task))
         logits = self.method.step(batch)
         self.sparsifier.end_step(moment, batch, logits)
         seen = logits[:, : task.classes.stop]
@@ -242,6 +247,10 @@ class Loop:
 
     def steps_of(self, task: Task) -> int:
         return self._plan_of(task).before(self.epochs)
+
+    def schedule_place(self, task: Task) -> tuple[int, int]:
+        """Which step of how many the next one is to the schedule of the learning rate."""
+        return self.steps_done(task), self.steps_of(task)
 
     def replan(self, epochs: int) -> None:
         """The task at hand gets this many epochs, and the sparsifier spreads what it does over them."""

@@ -23,9 +23,11 @@ from sparcl.errors import SparclError
 from sparcl.graph import MAX_WIDTH, MODELS
 from sparcl.hints import did_you_mean
 from sparcl.learning.protocols import DEFAULT_PROTOCOL, PROTOCOLS
+from sparcl.learning.rate_schedule import ScheduleSettings
 from sparcl.learning.start_weights import WeightsSettings, completed
 from sparcl.methods import METHODS
-from sparcl.network import Backend
+from sparcl.network import Backend, OptimizerSettings
+from sparcl.options import NotNegative
 from sparcl.sparsity import SPARSIFIERS
 
 Values = dict[str, Any]
@@ -96,6 +98,11 @@ class Settings(Checked):
         default=DEFAULT_PROTOCOL, meaning="which of the data set's protocols the defaults come from"
     )
     method: MethodSettings
+    optimizer: OptimizerSettings = OptimizerSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
+    rates: dict[str, NotNegative] = setting(
+        factory=dict, meaning="multipliers of the learning rate for parts of the network, by name; 0: frozen"
+    )
     sparsifier: SparsifierSettings = SparsifierSettings()
     sparsity: float = setting(default=0.0, ge=0, lt=1, meaning="share of the sparse layers' weights that are pruned")
     seed: int = setting(default=0, ge=0)
@@ -119,13 +126,18 @@ class Settings(Checked):
 
 # The first mask of a network with weights of its own keeps the largest of them; a random one would undo them.
 MASKS_OF_WEIGHTS: Values = {"initial_mask": "magnitude"}
-SECTIONS = (DataSettings, EvaluationSettings, CheckpointSettings, WeightsSettings)
+SECTIONS = (
+    *(OptimizerSettings, ScheduleSettings, DataSettings, EvaluationSettings, CheckpointSettings, WeightsSettings),
+)
+NAMED = ("method", "optimizer", "schedule", "sparsifier")  # sections for which a name alone may stand
+# PyTorch's: those of the methods are for gradient descent, and far too large for AdamW.
+ADAMW_DEFAULTS: Values = {"learning_rate": 1e-3, "weight_decay": 1e-2}
 
 
 def resolve(given: Values) -> Settings:
     """Fill in what was not given, and check everything. Raises SparclError with one line for anything wrong."""
     given = dict(given)
-    for key in ("method", "sparsifier"):
+    for key in NAMED:
         if isinstance(given.get(key), str):
             given[key] = {"name": given[key]}
     if isinstance(given.get("weights"), str | Path):
@@ -150,6 +162,8 @@ def resolve(given: Values) -> Settings:
     values = merge(implied.settings, values)
     tuned |= _known(implied.method, method.hyperparameters())
     sparsifier_values = {**implied.options, **sparsifier_values}
+    if uses_adamw(given):
+        tuned |= ADAMW_DEFAULTS
     of_method = _known(protocols[protocol].get("method", {}), method.hyperparameters())
     of_sparsifier = _known(protocols[protocol].get("sparsifier", {}), sparsifier.options())
     if isinstance(given.get("weights"), Mapping) and given["weights"].get("file"):
@@ -173,10 +187,18 @@ def resolve(given: Values) -> Settings:
         for name, value in wanted.items():
             if value:
                 raise SparclError(f"{name}={value} needs a sparsifier, for example sparsifier=sparcl.")
+    settings.optimizer.check_options()
+    if method.sparsifier_conflict and 0.0 in settings.rates.values():
+        raise SparclError(f"{method.name} cannot freeze parts of a network: {method.sparsifier_conflict}.")
     choose("model", settings.model, MODELS)
     if settings.evaluation.split == "validation" and settings.data.validation == 0:
         raise SparclError("evaluation.split=validation needs a validation set: add data.validation=0.1.")
     return replace(settings, weights=completed(settings.weights))
+
+
+def uses_adamw(given: Mapping[str, Any]) -> bool:
+    chosen = given.get("optimizer")
+    return chosen == "adamw" or (isinstance(chosen, Mapping) and chosen.get("name") == "adamw")
 
 
 def from_json(stored: Values) -> Settings:
@@ -204,6 +226,10 @@ def fingerprint(settings: Settings) -> str:
     del content["data"]["root"]
     if content.pop("weights")["digest"]:
         content["weights"] = settings.weights.digest
+    # Runs of version 0.1.0 had no such settings, and must stay the same runs.
+    for name, default in (("optimizer", OptimizerSettings()), ("schedule", ScheduleSettings()), ("rates", {})):
+        if content[name] == plain(default):
+            del content[name]
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
@@ -252,7 +278,7 @@ def with_changes(values: Values, changes: Sequence[str]) -> Values:
                 continue
         else:
             raise SparclError(f"{change!r} is not a setting: write key=value, for example seed=7 or method.alpha=0.2.")
-        for section in ("method", "sparsifier"):
+        for section in NAMED:
             if isinstance(parsed.get(section), str):
                 parsed[section] = {"name": parsed[section]}
         values = merge(values, parsed)

@@ -57,6 +57,7 @@ class Trainer(Loop):
         self.accuracy = {kind: AccuracyMatrix(len(stream.tasks)) for kind in measured}
         self.peak_before = 0.0  # of the processes from which this one goes on
         self._tuning_due = False
+        self._all_steps: int | None = None
         self._last_checkpoint = time.monotonic()
 
     def peak_memory_mb(self) -> float:
@@ -121,6 +122,13 @@ class Trainer(Loop):
 
     def stepped(self) -> None:
         self.listener.stepped(self.position, self.method.loss)
+
+    def schedule_place(self, task: Task) -> tuple[int, int]:
+        if self.settings.schedule.span == "task":
+            return super().schedule_place(task)
+        if self._all_steps is None:
+            self._all_steps = sum(self.steps_of(one) for one in self.tasks)
+        return self.position.total_steps, self._all_steps
 
     def record(self, event: str, **values: Any) -> None:
         self.log.write(event, **values)

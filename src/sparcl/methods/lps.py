@@ -67,7 +67,7 @@ class LearnPruneShare(Partitioned, name="lps"):
         if not self.pruned:
             gradients[self.free] += self.rho * (values - self.z + self.u)[self.free]
         self.update(self.trainable())
-        self.scores -= self.learning_rate * by_score
+        self.scores -= self.optimizer.rate * by_score
         self.use_selection()
         return logits
 

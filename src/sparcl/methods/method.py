@@ -11,7 +11,7 @@ A method is a class with a name, its hyper-parameters as annotated attributes, a
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ from sparcl.data import Augmentation, Samples, Task
 from sparcl.generators import Generators
 from sparcl.methods.batch import Batch
 from sparcl.methods.losses import Loss, cross_entropy
-from sparcl.network import Images, Logits, Network, Sgd
+from sparcl.network import Images, Logits, Network, Optimizer, OptimizerSettings, make_optimizer
 from sparcl.options import NotNegative, Positive, declared_options, set_options
 
 METHODS: dict[str, type["Method"]] = {}
@@ -62,6 +62,7 @@ class MethodContext:
     tasks: int = 1  # how many the stream has
     #: To be called in long work at a task's end, before anything is changed: it raises if the run shall stop.
     poll: Callable[[], None] = _go_on
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
 
 
 Scenario = Literal["class-il", "task-il", "domain-il"]
@@ -71,8 +72,8 @@ Family = Literal["bound", "regularisation", "rehearsal", "architecture", ""]
 class Method(ABC):
     """Hyper-parameters are the annotated attributes of the class and its bases; the settings give their values."""
 
-    learning_rate: Annotated[Positive, "of gradient descent"] = 0.03
-    weight_decay: Annotated[NotNegative, "so many times the weight is added to its gradient"] = 0.0
+    learning_rate: Annotated[Positive, "of the optimizer; with adamw 0.001 by default"] = 0.03
+    weight_decay: Annotated[NotNegative, "of the optimizer; with adamw 0.01 by default"] = 0.0
     single_head: Annotated[bool, "the loss on a batch knows only the classes of its task"] = False
 
     #: Hyper-parameters found best, by data set and buffer size; the nearest size given is taken.
@@ -168,17 +169,17 @@ class Method(ABC):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Every array that a resumed run needs beside the network's own."""
-        velocity = self.network.parameters.velocity
-        return {} if velocity is None else {"optimizer.velocity": velocity.flat}
+        return {f"optimizer.{name}": slot for name, slot in self.optimizer.state().items()}
 
     def restore(self, state: dict[str, NDArray[Any]], task: int) -> None:
         """Continue in the middle of a task."""
-        velocity = self.network.parameters.velocity
-        if velocity is not None:
-            velocity.flat[...] = state["optimizer.velocity"]
+        prefix = "optimizer."
+        slots = {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
+        self.optimizer.restore(slots)
 
-    def _new_optimizer(self) -> Sgd:
-        return Sgd(self.network.parameters, self.learning_rate, weight_decay=self.weight_decay)
+    def _new_optimizer(self) -> Optimizer:
+        chosen, parameters = self.context.optimizer, self.network.parameters
+        return make_optimizer(chosen, parameters, self.learning_rate, self.weight_decay)
 
     @classmethod
     def hyperparameters(cls) -> dict[str, tuple[Any, Any]]:

@@ -11,6 +11,8 @@ that are updated:
     importance        3 x active            extra passes that decide which weights stay
     extra             1 or 3 x active       passes of a method beside training: an old network's, a Fisher information's
 
+A frozen layer has no backward weight, and no backward data either if nothing below it is trained.
+
 Two conventions read the same counts. `paper`: the three phases of the current batch, of a replayed batch only the
 forward. `full`: everything. Counts are integers, so sums do not depend on their order and survive a checkpoint exactly.
 """
@@ -37,10 +39,17 @@ class LayerCost:
     weights: int
     positions: int  # outputs in each channel: how often a weight is used for one sample
     masked: bool  # False: stays dense in a sparse network
+    trained: bool = True  # False: frozen, so nobody needs the gradient of its weights
+    passes_back: bool = True  # False: nothing below it is trained either, so it has no backward pass
 
     @property
     def macs(self) -> int:
         return self.weights * self.positions
+
+    @property
+    def passes(self) -> int:
+        """How often its weights are used in a forward and backward pass."""
+        return 1 + self.passes_back + self.trained
 
     def kept(self, sparsity: float) -> int:
         """How many weights are left when the share `sparsity` of them is taken away."""
@@ -52,8 +61,9 @@ class NetworkCost:
     """What has to be known of a network to count."""
 
     layers: tuple[LayerCost, ...]
-    parameters: int  # everything that is trained, biases and normalisation included
-    activations: int  # outputs of all convolutions for one sample
+    parameters: int  # biases and normalisation included
+    activations: int  # outputs of all convolutions with a backward pass, for one sample
+    frozen_parameters: int = 0
 
     @property
     def macs(self) -> int:
@@ -67,11 +77,16 @@ class NetworkCost:
         """Kept MACs over all MACs: more than 1 - sparsity, because some layers stay dense."""
         return sum(layer.kept(sparsity) * layer.positions for layer in self.layers) / self.macs
 
-    def memory_bytes(self, batch: int, sparsity: float = 0.0, gradient_sparsity: float = 0.0) -> float:
-        """The paper's formula: activations and their gradients, the weights, the gradients of the updated weights."""
+    def memory_bytes(self, batch: int, sparsity: float = 0.0, gradient_sparsity: float = 0.0, slots: int = 0) -> float:
+        """The paper's formula: activations and their gradients, the weights, the gradients of the updated weights.
+
+        `slots`: what the optimizer keeps for each weight, which the paper's does not. Frozen weights have neither
+        gradients nor slots.
+        """
         kept_share, updated_share = 1 - sparsity, 1 - (sparsity + gradient_sparsity)
-        numbers = 2 * batch * self.activations + (kept_share + updated_share) * self.parameters
-        return BYTES_PER_NUMBER * numbers
+        trained = self.parameters - self.frozen_parameters
+        weights = kept_share * self.parameters + (updated_share + slots * kept_share) * trained
+        return BYTES_PER_NUMBER * (2 * batch * self.activations + weights)
 
 
 class CostCounter:
@@ -97,22 +112,22 @@ class CostCounter:
             changed = updated.get(layer.name, used)
             flops_per_weight = 2 * samples * layer.positions
             forward[place] += flops_per_weight * used
-            data[place] += flops_per_weight * used
-            weight[place] += flops_per_weight * changed
-            if refresh:
+            data[place] += flops_per_weight * used * layer.passes_back
+            weight[place] += flops_per_weight * changed * layer.trained
+            if refresh and layer.trained:
                 self.flops["refresh"][place] += flops_per_weight * (used - changed)
 
     def count_importance_pass(self, samples: int, active: Weights) -> None:
         """A forward and backward pass of which only the size of the gradients is used."""
         for place, layer in enumerate(self.network.layers):
             used = active.get(layer.name, layer.weights)
-            self.flops["importance"][place] += 3 * 2 * samples * layer.positions * used
+            self.flops["importance"][place] += layer.passes * 2 * samples * layer.positions * used
 
     def count_extra_pass(self, samples: int, active: Weights, backward: bool) -> None:
         """A pass from which nothing is learned at once: of an old network, or to find out something about the new."""
         for place, layer in enumerate(self.network.layers):
             used = active.get(layer.name, layer.weights)
-            self.flops["extra"][place] += (3 if backward else 1) * 2 * samples * layer.positions * used
+            self.flops["extra"][place] += (layer.passes if backward else 1) * 2 * samples * layer.positions * used
 
     def total(self, convention: Convention) -> int:
         return sum(sum(self.flops[phase]) for phase in COUNTED[convention])

@@ -63,6 +63,7 @@ class TrainingPlan:
     closing_samples: int | None = None  # at most so many of them
     drop_last: bool = False  # a last batch that is not full is left out
     sparse: SparsePlan = SparsePlan()
+    slots: int = 0  # numbers that the optimizer keeps for each weight
 
     def nominal(self) -> "TrainingPlan":
         """As the paper counts: every stage at the sparsity that the method is named after."""
@@ -216,5 +217,7 @@ def count_plan(network: NetworkCost, plan: TrainingPlan) -> CostCounter:
             counter.count_extra_pass(plan.old_network_passes * seen, active, backward=False)
     for samples in plan.samples:
         closing = samples if plan.closing_samples is None else min(samples, plan.closing_samples)
-        counter.count_extra_pass(plan.closing_passes * closing, network.kept(plan.sparse.sparsity), backward=False)
+        backward = plan.closing_passes == 3
+        times = 1 if backward else plan.closing_passes
+        counter.count_extra_pass(times * closing, network.kept(plan.sparse.sparsity), backward)
     return counter

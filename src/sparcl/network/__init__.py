@@ -2,11 +2,12 @@
 
 from sparcl.network.backend import Backend, build_network, choose_backend
 from sparcl.network.frozen import FrozenNetwork
-from sparcl.network.optimizer import Sgd
+from sparcl.network.optimizer import AdamW, Optimizer, OptimizerSettings, Sgd, make_optimizer
 from sparcl.network.parameters import FlatStore, Parameters
 from sparcl.network.protocol import Context, Features, Images, Logits, Network
 
 __all__ = [
+    "AdamW",
     "Backend",
     "Context",
     "Features",
@@ -15,8 +16,11 @@ __all__ = [
     "Images",
     "Logits",
     "Network",
+    "Optimizer",
+    "OptimizerSettings",
     "Parameters",
     "Sgd",
     "build_network",
     "choose_backend",
+    "make_optimizer",
 ]

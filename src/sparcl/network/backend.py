@@ -1,6 +1,7 @@
 """Choosing the backend that runs a graph."""
 
 import importlib.util
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from sparcl.errors import SparclError
 from sparcl.graph import Graph
 from sparcl.network.native import NativeNetwork
 from sparcl.network.parameters import Parameters
+from sparcl.network.part_rates import part_rates
 from sparcl.network.protocol import Network
 
 Backend = Literal["auto", "native", "torch"]
@@ -47,13 +49,21 @@ def choose_backend(wanted: Backend, graph: Graph) -> tuple[Literal["native", "to
 
 
 def build_network(
-    graph: Graph, generator: "np.random.Generator", threads: int = 0, backend: Literal["native", "torch"] = "torch"
+    graph: Graph,
+    generator: "np.random.Generator",
+    threads: int = 0,
+    backend: Literal["native", "torch"] = "torch",
+    rates: Mapping[str, float] | None = None,
 ) -> Network:
-    """A freshly initialised network on the chosen backend; `threads` 0 means every core."""
+    """A freshly initialised network on the chosen backend; `threads` 0 means every core.
+
+    `rates` multiplies the learning rates of parts of the network, see `part_rates`.
+    """
     threads = threads or available_cores()
     _engine.set_threads(threads)
     parameters = Parameters(graph)
     parameters.initialise(graph, generator)
+    parameters.set_rates(part_rates(graph, rates or {}))
     if backend == "native":
         return NativeNetwork(graph, parameters)
     if importlib.util.find_spec("torch") is None:

@@ -167,12 +167,21 @@ class NativeNetwork:
         return self.parameters.values.flat, self.parameters.gradients.flat, self.parameters.statistics.flat
 
     def program(self, images: int) -> CompiledPlan:
-        frozen = frozenset(getattr(self.parameters, "frozen", ()))
+        frozen = self.parameters.frozen
+        self._fix_norms(frozen)
         if (images, frozen) not in self._programs:
             self._bind()
             plan = compile_graph(self.graph, images, self._lanes, frozen)
             self._programs[images, frozen] = CompiledPlan(plan, self.compile(plan))
         return self._programs[images, frozen]
+
+    def _fix_norms(self, frozen: frozenset[str]) -> None:
+        """What is frozen keeps its running statistics."""
+        fixed = frozenset(name for name in self.norms if f"{name}.weight" in frozen)
+        with self._turn:
+            for name in fixed ^ self._fixed:
+                self.engine.fix_norm(self.norms[name], name in fixed)
+            self._fixed = fixed
 
     def compile(self, plan: Plan) -> _engine.Program:
         """A plan with names turned into a program with numbers, checked by the engine."""

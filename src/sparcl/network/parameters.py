@@ -127,9 +127,11 @@ class Parameters:
         """`index`: the positions of weights that are sparse from the start; `set_index` says what it must be."""
         self.values = FlatStore(graph.parameters(), dtype, index)
         self.gradients = FlatStore(graph.parameters(), dtype, index)
-        self.velocity: FlatStore | None = None  # of an optimizer with momentum
+        self.slots: dict[str, FlatStore] = {}  # what an optimizer remembers of each value, by the optimizer's names
         self.statistics = FlatStore(graph.statistics(), dtype)
         self.updated: dict[str, Index] = {}  # of a sparse weight: which stored values get gradients; absent: all
+        self.rates: dict[str, float] = {}  # multipliers of the learning rate, by parameter; absent: 1
+        self.frozen: frozenset[str] = frozenset()  # those with the rate 0: they never change and need no gradients
         self.layout = 0  # goes up whenever the stores are laid out anew, so that views of them must be taken again
         for node in graph:
             node.op.initialise_statistics(_owned(self.statistics, graph.statistics_of(node)))
@@ -139,9 +141,10 @@ class Parameters:
         twin = object.__new__(Parameters)
         twin.values = self.values.moved_to(self.index)
         twin.gradients = FlatStore(list(self.values.specs.values()), self.values.flat.dtype, self.index)
-        twin.velocity = None
+        twin.slots = {}
         twin.statistics = self.statistics.moved_to({})
         twin.updated = {}
+        twin.rates, twin.frozen = dict(self.rates), self.frozen
         twin.layout = 0
         return twin
 
@@ -160,16 +163,22 @@ class Parameters:
         return self.values.index
 
     def set_index(self, changes: Mapping[str, Index]) -> None:
-        """Change which positions are active. Removed and grown weights lose their value, gradient and momentum."""
+        """Change which positions are active. Removed and grown weights lose their value, gradient and slots."""
         for name, positions in changes.items():
             check_positions(self.values.specs[name], positions)
         index = {**self.index, **{name: np.asarray(positions, np.int32) for name, positions in changes.items()}}
         stayed = places_that_stayed(self.index, index)
         self.values = self.values.moved_to(index, stayed)
         self.gradients = self.gradients.moved_to(index, stayed)
-        self.velocity = self.velocity.moved_to(index, stayed) if self.velocity is not None else None
+        self.slots = {name: slot.moved_to(index, stayed) for name, slot in self.slots.items()}
         for name in changes:
             self.updated.pop(name, None)
+        self.layout += 1
+
+    def set_rates(self, rates: Mapping[str, float]) -> None:
+        """Multiply the learning rate of some parameters; those with 0 are frozen."""
+        self.rates = {name: rate for name, rate in rates.items() if rate != 1.0}
+        self.frozen = frozenset(name for name, rate in rates.items() if rate == 0.0)
         self.layout += 1
 
     def initialise(self, graph: Graph, generator: "np.random.Generator") -> None:

@@ -43,7 +43,7 @@ class TorchNetwork:
         for name, tensor in self._values.items():
             if name in self.parameters.index:
                 self._sparse[name] = _DenseWeight(tensor, gradients[name], self.parameters, name)
-            else:
+            elif name not in self.parameters.frozen:  # below the first layer that is trained autograd records nothing
                 tensor.requires_grad_()
                 tensor.grad = gradients[name]  # autograd adds into an existing .grad in place: into the flat store
 
@@ -58,7 +58,8 @@ class TorchNetwork:
     ) -> None:
         context.backward(torch.from_numpy(np.ascontiguousarray(d_logits)))  # type: ignore[no-untyped-call]
         for name, weight in self._sparse.items():
-            weight.collect(self.parameters.updated.get(name), (dense_gradients or {}).get(name))
+            if name not in self.parameters.frozen:
+                weight.collect(self.parameters.updated.get(name), (dense_gradients or {}).get(name))
 
     def predict(self, images: Images) -> Logits:
         with torch.no_grad():
@@ -99,7 +100,8 @@ class _NodePass:
     """A node's view of a forward pass (sparcl.operations.TorchPass)."""
 
     def __init__(self, network: TorchNetwork, node: Node, train: bool, momentum: float | None) -> None:
-        self.train = train
+        # What is frozen keeps its running statistics.
+        self.train = train and f"{node.name}.weight" not in network.parameters.frozen
         self.momentum = momentum
         self.in_place = node.name in network._in_place
         self._network, self._name = network, node.name
@@ -119,11 +121,12 @@ class _DenseWeight:
         self._values, self._gradients = values, gradients
         memory = torch.zeros(out, height, width, into, dtype=values.dtype)
         self._memory = memory.view(-1)
-        self.tensor = memory.permute(0, 3, 1, 2).requires_grad_()
-        gradient_memory = torch.zeros_like(memory)
-        self._gradient_memory = gradient_memory.view(-1)
-        self._gradient = gradient_memory.permute(0, 3, 1, 2)
-        self.tensor.grad = self._gradient
+        self.tensor = memory.permute(0, 3, 1, 2)
+        if name not in parameters.frozen:
+            gradient_memory = torch.zeros_like(memory)
+            self._gradient_memory = gradient_memory.view(-1)
+            self._gradient = gradient_memory.permute(0, 3, 1, 2)
+            self.tensor.requires_grad_().grad = self._gradient
         # The memory is ordered [out, ky, kx, in]; positions count in the order [out, in, ky, kx].
         o, i, y, x = np.unravel_index(parameters.index[name], (out, into, height, width))
         self._places = torch.from_numpy(np.ravel_multi_index((o, y, x, i), (out, height, width, into)))

@@ -21,7 +21,8 @@ SILENT = (
     "weights.digest",
 )
 # Other settings have other defaults with these, so they are not changed where they follow them.
-LEADING = ("buffer_size", "sparsifier.preset", "weights.file")
+LEADING = ("buffer_size", "optimizer.name", "sparsifier.preset", "weights.file")
+TABLES = ("rates.", "sparsifier.layer_sparsity.")  # empty by default
 
 
 def changed_settings(settings: Settings) -> dict[str, Any]:
@@ -37,7 +38,12 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
     sparsifier = {name: value for name, value in stored["sparsifier"].items() if name in ("name", "preset")}
     try:
         defaults = flattened(plain(resolve(preset)))
-        leading = {"buffer_size": settings.buffer_size, "sparsifier": sparsifier, "weights": stored["weights"]}
+        leading = {
+            "buffer_size": settings.buffer_size,
+            "optimizer": settings.optimizer.name,
+            "sparsifier": sparsifier,
+            "weights": stored["weights"],
+        }
         following = {**preset, **leading}
         expected = flattened(plain(resolve(following))) | {key: defaults.get(key) for key in LEADING}
         expected["protocol"] = DEFAULT_PROTOCOL
@@ -48,7 +54,7 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
     return {
         key: value
         for key, value in flattened(stored).items()
-        if key in expected and value != expected[key] and not key.startswith(SILENT)
+        if key.startswith(TABLES) or (key in expected and value != expected[key] and not key.startswith(SILENT))
     }
 
 

@@ -1,6 +1,6 @@
 """Which layers are sparse, and how sparse each one is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,13 +28,15 @@ class Layer:
         return round(self.size * proportion)
 
 
-def default_layers(graph: Graph) -> list[str]:
-    """Every convolution with more than one input for each output, except the first and those that skip pixels.
+def default_layers(graph: Graph, frozen: Collection[str] = ()) -> list[str]:
+    """Every convolution with more than one input for each output, but not the first, nor those that skip pixels.
 
-    Depthwise convolutions, the 1x1 projections of residual blocks and linear layers are a small part of the work.
+    Depthwise convolutions, the 1x1 projections of residual blocks and linear layers are a small part of the work. What is frozen
+    stays as it is.
     """
     convolutions = [node for node in graph if isinstance(node.op, Conv)]
-    return [node.name for node in convolutions[1:] if _may_be_sparse(node) and not _is_projection(node)]
+    chosen = [node for node in convolutions[1:] if _may_be_sparse(node) and not _is_projection(node)]
+    return [node.name for node in chosen if f"{node.name}.weight" not in frozen]
 
 
 def _may_be_sparse(node: Node) -> bool:
@@ -51,15 +53,21 @@ def sparse_layers(
     distribution: Distribution = "uniform",
     names: Sequence[str] = (),
     own_sparsity: Mapping[str, float] | None = None,
+    frozen: Collection[str] = (),
 ) -> list[Layer]:
-    """The sparse layers of a graph. `names` replaces the default choice; `own_sparsity` is that of single ones."""
-    chosen = list(names) or default_layers(graph)
+    """The sparse layers of a graph. `names` replaces the default choice; `own_sparsity` is that of single ones.
+
+    Weights that are `frozen` stay as they are, so none of them can be taken away.
+    """
+    chosen = list(names) or default_layers(graph, frozen)
     own_sparsity = own_sparsity or {}
     for name in [*chosen, *own_sparsity]:
         if not any(node.name == name and isinstance(node.op, Conv) for node in graph):
             raise SparclError(f"The network has no convolution called {name!r}; `sparcl inspect` lists them.")
         if not _may_be_sparse(graph[name]):
             raise SparclError(f"{name!r} cannot be sparse: only 1x1 and 3x3 convolutions that are not depthwise can.")
+        if f"{name}.weight" in frozen:
+            raise SparclError(f"{name} is frozen by the setting rates: it stays as it is, and cannot be made sparse.")
     shapes = {name: graph.parameters_of(graph[name])[0].shape for name in chosen}
     densities = dict.fromkeys(chosen, 1.0 - sparsity)
     if distribution == "erk":
@@ -70,11 +78,12 @@ def sparse_layers(
     ]
 
 
-def layers_of(graph: Graph, sparsity: float, options: Mapping[str, Any]) -> list[Layer]:
+def layers_of(graph: Graph, sparsity: float, options: Mapping[str, Any], frozen: Collection[str] = ()) -> list[Layer]:
     """Those that a sparsifier with these options makes sparse; of a dense run none."""
     if not sparsity and not options["layer_sparsity"]:
         return []
-    return sparse_layers(graph, sparsity, options["distribution"], options["layers"], options["layer_sparsity"])
+    own = options["layer_sparsity"]
+    return sparse_layers(graph, sparsity, options["distribution"], options["layers"], own, frozen)
 
 
 def _erdos_renyi_kernel(shapes: Mapping[str, tuple[int, ...]], density: float) -> dict[str, float]:

@@ -94,7 +94,9 @@ class SparCL(Sparsifier, name="sparcl"):
         masks_gradients = self.dgm and gradient_share(context.sparsity, self.q) > 0
         if masks_gradients and not self.sparse_layers:
             # Gradient masks on dense weights: these are stored sparse with every position active.
-            self.sparse_layers = sparse_layers(context.network.graph, 0.0, names=self.layers)
+            self.sparse_layers = sparse_layers(
+                context.network.graph, 0.0, names=self.layers, frozen=self.parameters.frozen
+            )
         self.masks = TaskAwareMasks(
             context,
             self.sparse_layers,

@@ -81,7 +81,12 @@ class Sparsifier(GradientWatcher):
         self.sparse_layers: list[Layer] = []
         if context.sparsity > 0 or self.layer_sparsity:
             self.sparse_layers = sparse_layers(
-                context.network.graph, context.sparsity, self.distribution, self.layers, self.layer_sparsity
+                context.network.graph,
+                context.sparsity,
+                self.distribution,
+                self.layers,
+                self.layer_sparsity,
+                self.parameters.frozen,
             )
 
         self.records: list[dict[str, Any]] = []  # what happened since the loop last looked, for the metrics
