@@ -7,10 +7,11 @@ from torch import nn
 
 import sparcl
 from sparcl.network import AdamW
+from sparcl.network.native import NativeNetwork
 from sparcl.network.part_rates import part_rates
 from sparcl.network.torch import TorchNetwork
 
-BACKENDS = {"torch": (TorchNetwork, torch.float64, 1e-9)}
+BACKENDS = {"torch": (TorchNetwork, torch.float64, 1e-9), "native": (NativeNetwork, torch.float32, 2e-4)}
 
 
 class Block(nn.Module):

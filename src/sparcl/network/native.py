@@ -115,6 +115,10 @@ class NativeNetwork:
             flat,
             _engine.threads(),
         )
+        # Where gradients pass through something frozen, its own came along.
+        gradients = self.parameters.gradients
+        for name in self.parameters.frozen:
+            gradients.flat[gradients.slices[name]] = 0.0
         context.release()
 
     def predict(self, images: Images) -> Logits:

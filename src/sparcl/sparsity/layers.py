@@ -31,8 +31,8 @@ class Layer:
 def default_layers(graph: Graph, frozen: Collection[str] = ()) -> list[str]:
     """Every convolution with more than one input for each output, but not the first, nor those that skip pixels.
 
-    Depthwise convolutions, the 1x1 projections of residual blocks and linear layers are a small part of the work. What is frozen
-    stays as it is.
+    Depthwise convolutions, the 1x1 projections of residual blocks and linear layers are a small part of the work.
+    What is frozen stays as it is.
     """
     convolutions = [node for node in graph if isinstance(node.op, Conv)]
     chosen = [node for node in convolutions[1:] if _may_be_sparse(node) and not _is_projection(node)]
