@@ -13,9 +13,9 @@ from sparcl.options import NotNegative
 class FunctionDistance(TaskwiseRehearsal, name="fdr"):
     """A step on CE(batch), then a step on alpha * mean L2 distance of softmax outputs, now and when their task ended.
 
-    Deviations: plain gradient descent for both steps, where the paper has a second optimizer of its own for the
-    distance. The buffer is shared equally by the tasks so far and filled with random samples; the stored outputs are
-    those of the un-augmented images.
+    Deviations: one optimizer for both steps, where the paper has a second one of its own for the distance. The buffer
+    is shared equally by the tasks so far and filled with random samples; the stored outputs are those of the
+    un-augmented images.
     """
 
     alpha: Annotated[NotNegative, "weight of the distance to the stored outputs"] = 0.3
