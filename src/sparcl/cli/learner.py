@@ -34,7 +34,7 @@ sparcl new shop                                  # pictures of 64x64, 90% of the
 sparcl new shop --image-size 32 --buffer 5MB     # smaller: for a small board
 sparcl new shop --width 20 --sparsity 0.95       # a narrower and sparser network
 sparcl new shop --classes 10                     # room for ten classes from the start (it grows in any case)
-sparcl new shop --weights resnet18.pth --width 64   # start from weights: .pt, safetensors, a run or a learner
+sparcl new shop --weights weights.pt             # start from weights: .pt, safetensors, a run or a learner
 sparcl new shop --set epochs=10 --set method.alpha=0.2 --set pictures.flip=false
 """
 

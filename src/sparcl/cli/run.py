@@ -35,7 +35,7 @@ sparcl run digits/derpp                     # bundled data, a few seconds
 sparcl run digits/sparcl-derpp-90           # sparse: 90% of weights pruned
 sparcl run cifar10/er --protocol reduced    # half an hour on two cores
 sparcl run digits/derpp --set seed=7 --set method.alpha=0.2
-sparcl run cifar10/derpp --from resnet18.pth # weights to start from: .pt, safetensors, a run or a learner
+sparcl run cifar10/derpp --from weights.pt  # start from weights: .pt, safetensors, a run or a learner
 sparcl run --resume runs/digits-derpp-seed0 # after Ctrl-C or a power cut
 """
 

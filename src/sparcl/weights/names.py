@@ -16,7 +16,6 @@ from sparcl.weights.file import UnusableError, shown
 Shapes = Mapping[str, Shape | None]  # by name, in the order of the file; None: any that its positions fit into
 
 COUNTER = "num_batches_tracked"  # of a batch normalisation in PyTorch; nobody needs it
-PARTS = ("weight", "bias", "running_mean", "running_var")
 
 
 @dataclass(frozen=True)
@@ -39,9 +38,9 @@ class Matches:
 
 def match(graph: Graph, shapes: Shapes, ordered: bool, with_classifier: bool = True) -> Matches:
     """Raises UnusableError if the file has not everything that the graph needs, `with_classifier` or without."""
-    shapes = {name: shape for name, shape in shapes.items() if name.rpartition(".")[2] != COUNTER}
+    shapes = {name: shape for name, shape in shapes.items() if _part(name) != COUNTER}
     body, last = _specs(graph)
-    attempts = [(how, _by_name(shapes, translate)) for how, translate in LAYOUTS.items()]
+    attempts = [(how, _by_name(shapes, translate, _layer(last[0].name))) for how, translate in LAYOUTS.items()]
     how, names = max(attempts, key=lambda attempt: sum(spec.name in attempt[1] for spec in body))
     missing = [spec.name for spec in body if spec.name not in names]
     if missing and ordered:
@@ -62,7 +61,7 @@ def match(graph: Graph, shapes: Shapes, ordered: bool, with_classifier: bool = T
     reason = (
         _classifier_stays(shapes, last, of_classifier)
         if with_classifier
-        else f"{_node(last)} keeps its initial values."
+        else f"{_layer(last[0].name)} keeps its initial values."
     )
     if not reason:
         found |= of_classifier
@@ -79,7 +78,7 @@ def _specs(graph: Graph) -> tuple[list[ParameterSpec], list[ParameterSpec]]:
 
 def _classifier_stays(shapes: Shapes, specs: list[ParameterSpec], names: Mapping[str, str]) -> str:
     """Why the classifier keeps its initial values; nothing if it need not."""
-    layer = _node(specs)
+    layer = _layer(specs[0].name)
     if len(names) < len(specs):
         return f"{layer} keeps its initial values: the file has none."
     for spec in specs:
@@ -90,10 +89,6 @@ def _classifier_stays(shapes: Shapes, specs: list[ParameterSpec], names: Mapping
                 f"{spec.name} is {_text(shape)} in the file and {_text(spec.shape)} here."
             )
     return ""
-
-
-def _node(specs: list[ParameterSpec]) -> str:
-    return specs[0].name.rpartition(".")[0]
 
 
 def _fits(shape: Shape | None, spec: ParameterSpec) -> bool:
@@ -116,15 +111,26 @@ def listed(names: "list[str] | tuple[str, ...]", most: int = 3) -> str:
 
 # By name
 
+Translation = Callable[
+    [list[str]], Mapping[str, str]
+]  # from the layers of a file to those of a graph, where they differ
+CLASSIFIERS = ("fc", "classifier", "linear", "head", "head.fc", "classifier.1", "last_linear")
 
-def _by_name(shapes: Shapes, translate: Callable[[str], str]) -> dict[str, str]:
+
+def _by_name(shapes: Shapes, translate: Translation, classifier: str) -> dict[str, str]:
     """By the name that it would have in a graph, the name in the file. Wrappers put a name before all others."""
     prefix = _common_prefix(list(shapes))
     found: dict[str, str] = {}
     for start in dict.fromkeys(("", prefix)):
-        for name in shapes:
-            layer, _, part = name.removeprefix(start).rpartition(".")
-            found.setdefault(f"{translate(layer)}.{part}", name)
+        names = {name: name.removeprefix(start) for name in shapes}
+        layers = list(dict.fromkeys(map(_layer, names.values())))
+        graph_layers = translate(layers)
+        for name, short in names.items():
+            layer = _layer(short)
+            found.setdefault(f"{graph_layers.get(layer, layer)}.{_part(short)}", name)
+        for name, short in names.items():
+            if _layer(short) in CLASSIFIERS:
+                found.setdefault(f"{classifier}.{_part(short)}", name)
     return found
 
 
@@ -139,18 +145,46 @@ def _common_prefix(names: list[str]) -> str:
     return "".join(same)
 
 
-def _resnet(layer: str) -> str:
-    """torchvision's and timm's ResNet; `shortcut`, `linear` and `classifier` are those of networks for small images."""
-    if found := re.fullmatch(r"layer(\d+)\.(\d+)\.(conv|bn)(\d)", layer):
-        return f"stage{found[1]}.block{int(found[2]) + 1}.{found[3]}{found[4]}"
-    if found := re.fullmatch(r"layer(\d+)\.(\d+)\.(?:downsample|shortcut)\.([01])", layer):
-        return f"stage{found[1]}.block{int(found[2]) + 1}.shortcut.{('conv', 'bn')[int(found[3])]}"
-    return {"conv1": "stem.conv", "bn1": "stem.bn", "fc": "classifier", "linear": "classifier"}.get(layer, layer)
+def _torchvision_resnet(layers: list[str]) -> dict[str, str]:
+    """torchvision's and timm's ResNet as our ResNet for small images; `shortcut` is what others say for downsample."""
+    found = {"conv1": "stem.conv", "bn1": "stem.bn"}
+    for layer in layers:
+        if parts := re.fullmatch(r"layer(\d)\.(\d{1,3})\.(?:(conv\d|bn\d)|(?:downsample|shortcut)\.([01]))", layer):
+            inside = parts[3] or ("shortcut.conv", "shortcut.bn")[int(parts[4])]
+            found[layer] = f"stage{parts[1]}.block{int(parts[2]) + 1}.{inside}"
+    return found
 
 
-LAYOUTS: dict[str, Callable[[str], str]] = {
-    "their names": lambda layer: layer,
-    "the names of torchvision's ResNet": _resnet,
+def _shortcuts(layers: list[str]) -> dict[str, str]:
+    """The same difference for networks that have torchvision's names."""
+    return {layer: layer.replace(".shortcut.", ".downsample.") for layer in layers}
+
+
+# In a block of timm's MobileNetV2: the layers, and where torchvision has them; the first block has no expansion.
+TIMM_FIRST_BLOCK = {"conv_dw": "0.0", "bn1": "0.1", "conv_pw": "1", "bn2": "2"}
+TIMM_BLOCK = {"conv_pw": "0.0", "bn1": "0.1", "conv_dw": "1.0", "bn2": "1.1", "conv_pwl": "2", "bn3": "3"}
+
+
+def _timm_mobilenet(layers: list[str]) -> dict[str, str]:
+    """timm counts stages and the blocks in each; torchvision counts blocks."""
+    parts = [found for layer in layers if (found := re.fullmatch(r"blocks\.(\d{1,3})\.(\d{1,3})\.(\w+)", layer))]
+    blocks = sorted({(int(found[1]), int(found[2])) for found in parts})
+    numbers = {block: number for number, block in enumerate(blocks, 1)}
+    last = f"features.{len(blocks) + 1}"
+    names = {"conv_stem": "features.0.0", "bn1": "features.0.1", "conv_head": f"{last}.0", "bn2": f"{last}.1"}
+    for found in parts:
+        number = numbers[int(found[1]), int(found[2])]
+        inside = (TIMM_FIRST_BLOCK if number == 1 else TIMM_BLOCK).get(found[3])
+        if inside is not None:
+            names[found[0]] = f"features.{number}.conv.{inside}"
+    return names
+
+
+LAYOUTS: dict[str, Translation] = {
+    "their names": lambda layers: {},
+    "the names of torchvision's ResNet": _torchvision_resnet,
+    "the names of a ResNet with shortcuts": _shortcuts,
+    "the names of timm's MobileNetV2": _timm_mobilenet,
 }
 
 
@@ -175,3 +209,7 @@ def _by_order(shapes: Shapes, body: list[ParameterSpec], last: list[ParameterSpe
 
 def _part(name: str) -> str:
     return name.rpartition(".")[2]
+
+
+def _layer(name: str) -> str:
+    return name.rpartition(".")[0]
