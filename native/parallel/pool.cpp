@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "crew.h"
+#include "item_range.h"
 #include "lost_time.h"
 #include "parallel_for.h"
 #include "usable_cores.h"
@@ -48,8 +49,7 @@ constexpr int64_t quiet_wait = 1000 * microsecond;    // before a thread sleeps,
 constexpr int64_t crowded_wait = 5 * microsecond;     // where others want every core
 constexpr int64_t usual_waking = 500 * microsecond;   // a thread that takes longer did not get a core
 constexpr int64_t cores_for = 1000000 * microsecond;  // how long the number of usable cores is believed
-constexpr int most_items = (1 << 24) - 1;
-constexpr size_t stack_size = 1 << 20;  // kernels keep up to 64 KB of sums there
+constexpr size_t stack_size = 1 << 20;                // kernels keep up to 64 KB of sums there
 
 void pause() {
 #if defined(__x86_64__)
@@ -76,39 +76,11 @@ void wake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-struct alignas(64) Range {
-  std::atomic<uint64_t> rest{0};
-};
-
 struct alignas(64) Participant {
   std::atomic<uint32_t> sleeping{0};
   std::atomic<int64_t> woken{0};  // when it was told to wake
-  LostTime time;
+  alignas(64) LostTime time;      // which it changes all the time, and others look at `sleeping` in every loop
 };
-
-constexpr uint64_t range(uint64_t first, uint64_t end, uint64_t participants) {
-  return first | end << 24 | participants << 48;
-}
-
-struct Taken {
-  int first, end;
-};
-
-// Takes an eighth of what is left, at least one item, from the front or the back; nothing where there is nothing for
-// this worker. Small items are taken many at a time, and nobody ever holds much that others wait for.
-Taken take(Range& from, bool front, int worker) {
-  uint64_t rest = from.rest.load(std::memory_order_relaxed);
-  while (true) {
-    const uint64_t first = rest & most_items, end = rest >> 24 & most_items, participants = rest >> 48;
-    if (first >= end || static_cast<uint64_t>(worker) >= participants) return {0, 0};
-    const uint64_t count = (end - first + 7) / 8;
-    const uint64_t left = front ? range(first + count, end, participants) : range(first, end - count, participants);
-    if (from.rest.compare_exchange_weak(rest, left, std::memory_order_acquire, std::memory_order_relaxed)) {
-      const int start = static_cast<int>(front ? first : end - count);
-      return {start, start + static_cast<int>(count)};
-    }
-  }
-}
 
 class Pool {
  public:
