@@ -9,20 +9,20 @@ namespace {
 constexpr int64_t ms = 1000000;
 constexpr int64_t between_judgements = 2 * ms;
 
-// Schedulers give a thread some milliseconds at a time, so what is seen in less time is chance.
-constexpr int64_t short_window = 60 * ms, long_window = 100 * ms;
+// Schedulers give a thread some milliseconds at a time, and many tasks are short: what is seen in less time is chance.
+constexpr int64_t short_window = 100 * ms, long_window = 250 * ms;
 constexpr int64_t seen_enough = 5 * ms;  // of a thread, to say what it lost
-constexpr int64_t noticeable = 20 * ms;  // lost in a short window by one thread; half of it while all are being tried
 constexpr double displaced = 0.35;       // of a thread's time, when it shares its core with somebody
 constexpr double everywhere = 0.33;      // of all threads' time, when every core is shared with somebody
 constexpr double undisturbed = 0.1;
+constexpr int64_t noticeable = 40 * ms;  // lost in a short window by one thread; half of it while all are being tried
 
-constexpr int64_t fewer_at_first = 50 * ms, fewer_at_most = 1000 * ms;
-constexpr int64_t steady = 200 * ms;  // after which trying all has succeeded
+constexpr int64_t fewer_at_first = 100 * ms, fewer_at_most = 2000 * ms;
+constexpr int64_t steady = 300 * ms;  // after which trying all has succeeded
 
 // Crowded processes try fewer threads when the clock that they share shows a multiple of this, so all at once: if they
 // are in nobody's way but each other's, they find that out.
-constexpr int64_t between_trials = 2000 * ms;
+constexpr int64_t between_trials = 4000 * ms;
 
 }  // namespace
 

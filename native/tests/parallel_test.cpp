@@ -169,24 +169,24 @@ void crews() {
   {
     ImaginedMachine machine(2, 1);
     machine.hogs = 1;
-    machine.run(400, [] { return true; });
+    machine.run(1000, [] { return true; });
     check(machine.run(10000, [&] { return machine.size(0) == 1; }) > 0.9, "one core of two taken: one thread");
     machine.hogs = 0;
-    machine.run(1500, [] { return true; });
+    machine.run(2500, [] { return true; });
     check(machine.run(3000, [&] { return machine.size(0) == 2; }) == 1, "the core is free again: all cores");
     machine.hogs = 2;
-    machine.run(400, [] { return true; });
-    check(machine.run(10000, [&] { return machine.size(0) == 2 && machine.crowded(0); }) > 0.85,
+    machine.run(1000, [] { return true; });
+    check(machine.run(7000, [&] { return machine.size(0) == 2 && machine.crowded(0); }) > 0.85,
           "both cores taken: a share of each");
     machine.hogs = 0;
-    machine.run(1500, [] { return true; });
-    check(machine.run(3000, [&] { return machine.size(0) == 2 && !machine.crowded(0); }) == 1,
+    machine.run(600, [] { return true; });  // that is before fewer are tried again
+    check(machine.run(1000, [&] { return machine.size(0) == 2 && !machine.crowded(0); }) == 1,
           "both cores are free again: all cores");
   }
   {
     ImaginedMachine machine(2, 2);
     const auto one_each = [&] { return machine.size(0) == 1 && machine.size(1) == 1; };
-    machine.run(400, [] { return true; });
+    machine.run(1000, [] { return true; });
     check(machine.run(10000, one_each) > 0.85, "two processes: a core for each");
   }
   {
@@ -199,7 +199,7 @@ void crews() {
     machine.run(1000, [] { return true; });
     check(machine.crowded(0) && machine.crowded(1), "two processes and two hogs: crowded");
     machine.hogs = 0;
-    machine.run(4000, [] { return true; });
+    machine.run(9000, [] { return true; });
     check(machine.run(10000, one_each) > 0.85, "two processes, crowded before: a core for each");
   }
   {
@@ -212,7 +212,7 @@ void crews() {
   {
     ImaginedMachine machine(64, 1);
     machine.hogs = 32;
-    machine.run(400, [] { return true; });
+    machine.run(600, [] { return true; });
     check(machine.run(500, [&] { return machine.size(0) >= 24 && machine.size(0) <= 40; }) > 0.8,
           "half of many cores taken: about half of the threads, and soon");
   }
