@@ -8,27 +8,32 @@
 //   ranges     [ first item | end | participants ]   one word each, in a cache line of its own
 //   unfinished items that are not done; the caller returns when it is 0
 //   published  how many jobs there were; workers that find nothing to do wait for it to change
+//   sleeping   of each worker, whether it must be woken; workers that do not participate are left asleep
 //
 // A worker reads what the job is only after it has taken an item of it: from then on the job cannot end without it. So
 // a worker that was asleep through any number of jobs does no harm.
 //
 // Waiting: a little while with the core kept busy, because waking takes longer than most pauses between two jobs, then
-// asleep in the kernel. Where others want the cores the little while is next to nothing: a core that is kept busy for
+// asleep in the kernel. Where others want all cores the little while is next to nothing: a core that is kept busy for
 // nothing is taken from somebody, perhaps from the very thread that is waited for.
+//
+// Every thread measures how much of its time others had its core; from that follows how many participate (crew.h).
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
+#include <vector>
 
+#include "crew.h"
+#include "item_range.h"
+#include "lost_time.h"
 #include "parallel_for.h"
 #include "usable_cores.h"
 
@@ -40,19 +45,11 @@ namespace sparcl {
 namespace {
 
 constexpr int64_t microsecond = 1000;
-constexpr int64_t quiet_wait = 1000 * microsecond;      // before a worker sleeps, where nobody else wants its core
-constexpr int64_t crowded_wait = 5 * microsecond;       // where somebody does
-constexpr int64_t crowded_for = 100000 * microsecond;   // after the last sign of others
-constexpr int64_t turn_of_others = 1000 * microsecond;  // a process that computes keeps a core for longer than this
-constexpr int64_t cores_for = 1000000 * microsecond;    // how long the number of usable cores is believed
-constexpr int most_items = (1 << 24) - 1;
-constexpr size_t stack_size = 1 << 20;  // kernels keep up to 64 KB of sums there
-
-int64_t now() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1000000000LL + time.tv_nsec;
-}
+constexpr int64_t quiet_wait = 1000 * microsecond;    // before a thread sleeps, where a core is left for it
+constexpr int64_t crowded_wait = 5 * microsecond;     // where others want every core
+constexpr int64_t usual_waking = 500 * microsecond;   // a thread that takes longer did not get a core
+constexpr int64_t cores_for = 1000000 * microsecond;  // how long the number of usable cores is believed
+constexpr size_t stack_size = 1 << 20;                // kernels keep up to 64 KB of sums there
 
 void pause() {
 #if defined(__x86_64__)
@@ -75,37 +72,15 @@ void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
 
-void wake(std::atomic<uint32_t>& word, int sleepers) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, sleepers, nullptr, nullptr, 0);
+void wake(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-struct alignas(64) Range {
-  std::atomic<uint64_t> rest{0};
+struct alignas(64) Participant {
+  std::atomic<uint32_t> sleeping{0};
+  std::atomic<int64_t> woken{0};  // when it was told to wake
+  alignas(64) LostTime time;      // which it changes all the time, and others look at `sleeping` in every loop
 };
-
-constexpr uint64_t range(uint64_t first, uint64_t end, uint64_t participants) {
-  return first | end << 24 | participants << 48;
-}
-
-struct Taken {
-  int first, end;
-};
-
-// Takes an eighth of what is left, at least one item, from the front or the back; nothing where there is nothing for
-// this worker. Small items are taken many at a time, and nobody ever holds much that others wait for.
-Taken take(Range& from, bool front, int worker) {
-  uint64_t rest = from.rest.load(std::memory_order_relaxed);
-  while (true) {
-    const uint64_t first = rest & most_items, end = rest >> 24 & most_items, participants = rest >> 48;
-    if (first >= end || static_cast<uint64_t>(worker) >= participants) return {0, 0};
-    const uint64_t count = (end - first + 7) / 8;
-    const uint64_t left = front ? range(first + count, end, participants) : range(first, end - count, participants);
-    if (from.rest.compare_exchange_weak(rest, left, std::memory_order_acquire, std::memory_order_relaxed)) {
-      const int start = static_cast<int>(front ? first : end - count);
-      return {start, start + static_cast<int>(count)};
-    }
-  }
-}
 
 class Pool {
  public:
@@ -124,57 +99,61 @@ class Pool {
   };
   static void* start(void* given);
   void live(int worker);
-  void help(int worker);
+  bool help(int worker);
+  void sleep(int worker, uint32_t seen);
+  void wake_workers(int participants, int64_t time);
   void add_workers(int wanted);
-  int cores();
-  // Waits until `done` says so, awake; false: that took too long. A thread that has lost its core meanwhile tells all.
+  void begin(int64_t time);
+  void wait_for_workers(int64_t begun, int64_t time);
+  // Waits until `done` says so, awake; false: nothing has happened since `idle` for too long. 0: now is when it began.
   template <class Done>
-  bool wait_awake(const Done& done, int64_t patience);
+  bool wait_awake(const Done& done, int worker, int64_t& idle, int64_t patience);
 
   std::mutex callers_;  // one job at a time
   int workers_ = 0;
   bool stopped_ = false;
+  pthread_t caller_{};
   int64_t cores_read_ = 0;
   int cores_ = 1;
+  Crew crew_;
+  std::vector<ThreadTime> times_;
+  Participant participants_[max_threads];
+  Range ranges_[max_threads];
 
+  alignas(64) std::atomic<uint32_t> published_{0};  // with it, in one cache line, what a worker needs to know
+  std::atomic<int> participating_{1};
+  std::atomic<bool> stopping_{false}, crowded_{false};
   ItemsFunction function_ = nullptr;
   const void* work_ = nullptr;
-  Range ranges_[max_threads];
-  alignas(64) std::atomic<int> participants_{1};
-  std::atomic<bool> stopping_{false};
-  std::atomic<int64_t> crowded_until_{0};
+
   alignas(64) std::atomic<uint32_t> unfinished_{0};
   std::atomic<bool> caller_sleeps_{false};
-  alignas(64) std::atomic<uint32_t> published_{0};
-  alignas(64) std::atomic<int> asleep_{0};
-  pthread_t threads_[max_threads];
+  alignas(64) pthread_t threads_[max_threads];
 };
 
 template <class Done>
-bool Pool::wait_awake(const Done& done, int64_t patience) {
-  int64_t begun = 0, before = 0;
+bool Pool::wait_awake(const Done& done, int worker, int64_t& idle, int64_t patience) {
   while (true) {
     for (int i = 0; i < 32; ++i) {
       if (done()) return true;
       pause();
     }
     const int64_t time = now();
-    if (begun == 0) begun = before = time;
-    if (time - before > turn_of_others) crowded_until_.store(time + crowded_for, std::memory_order_relaxed);
-    before = time;
-    const bool crowded = time < crowded_until_.load(std::memory_order_relaxed);
-    if (time - begun >= (crowded ? crowded_wait : patience)) return false;
+    participants_[worker].time.running(time);
+    if (idle == 0) idle = time;
+    if (time - idle >= (crowded_.load(std::memory_order_relaxed) ? crowded_wait : patience)) return false;
   }
 }
 
-// Takes items until there are none; the last one to finish wakes the caller.
-void Pool::help(int worker) {
+// Takes items until there are none, and says whether there were any; the last one to finish wakes the caller.
+bool Pool::help(int worker) {
   ItemsFunction function = nullptr;
   const void* work = nullptr;
   uint32_t done = 0;
-  const int participants = participants_.load(std::memory_order_relaxed);
-  for (int t = 0; t < participants; ++t) {
-    Range& from = ranges_[(worker + t) % participants];
+  const int participating = participating_.load(std::memory_order_relaxed);
+  if (worker >= participating) return false;
+  for (int t = 0; t < participating; ++t) {
+    Range& from = ranges_[(worker + t) % participating];
     for (Taken taken; (taken = take(from, t == 0, worker)).first < taken.end;) {
       if (done == 0) {
         function = function_;
@@ -184,21 +163,47 @@ void Pool::help(int worker) {
       done += static_cast<uint32_t>(taken.end - taken.first);
     }
   }
-  if (done == 0) return;
+  if (done == 0) return false;
   finish_stores();
-  if (unfinished_.fetch_sub(done) == done && worker != 0 && caller_sleeps_.load()) wake(unfinished_, 1);
+  if (unfinished_.fetch_sub(done) == done && worker != 0 && caller_sleeps_.load()) wake(unfinished_);
+  return true;
 }
 
 void Pool::live(int worker) {
   uint32_t seen = published_.load();
+  int64_t idle = 0;
+  participants_[worker].time.resume(now());
   while (!stopping_.load(std::memory_order_relaxed)) {
-    help(worker);
-    if (!wait_awake([&] { return published_.load(std::memory_order_relaxed) != seen; }, quiet_wait)) {
-      asleep_.fetch_add(1);
-      sleep_while(published_, seen);
-      asleep_.fetch_sub(1);
+    if (help(worker)) idle = 0;
+    if (!wait_awake([&] { return published_.load(std::memory_order_relaxed) != seen; }, worker, idle, quiet_wait)) {
+      sleep(worker, seen);
+      idle = 0;
     }
     seen = published_.load();
+  }
+}
+
+void Pool::sleep(int worker, uint32_t seen) {
+  Participant& self = participants_[worker];
+  self.time.pause();
+  self.sleeping.store(1);
+  // Whoever publishes looks who sleeps afterwards: one of the two notices the other.
+  if (published_.load() == seen) {
+    while (self.sleeping.load() == 1) sleep_while(self.sleeping, 1);
+    const int64_t late = now() - self.woken.load(std::memory_order_relaxed);
+    if (late > usual_waking) self.time.add_lost(late);
+  } else {
+    self.sleeping.store(0);
+  }
+  self.time.resume(now());
+}
+
+void Pool::wake_workers(int participants, int64_t time) {
+  for (int worker = 1; worker < participants; ++worker) {
+    Participant& other = participants_[worker];
+    if (other.sleeping.load() == 0) continue;
+    other.woken.store(time, std::memory_order_relaxed);
+    if (other.sleeping.exchange(0) == 1) wake(other.sleeping);
   }
 }
 
@@ -232,13 +237,22 @@ void Pool::add_workers(int wanted) {
   pthread_attr_destroy(&attributes);
 }
 
-int Pool::cores() {
-  const int64_t time = now();
+// The caller's time begins to count, and now and then the crew is judged.
+void Pool::begin(int64_t time) {
   if (cores_read_ == 0 || time - cores_read_ > cores_for) {
     cores_ = usable_cores();
     cores_read_ = time;
   }
-  return cores_;
+  LostTime& own = participants_[0].time;
+  const pthread_t self = pthread_self();
+  if (!pthread_equal(caller_, self)) own.pause();
+  caller_ = self;
+  own.resume(time);
+  if (!crew_.due(time, cores_)) return;
+  times_.resize(1 + workers_);
+  for (int worker = 0; worker <= workers_; ++worker) times_[worker] = participants_[worker].time.total();
+  crew_.judge(time, cores_, times_);
+  crowded_.store(crew_.crowded(), std::memory_order_relaxed);
 }
 
 void run_alone(int items, ItemsFunction function, const void* work) {
@@ -250,37 +264,48 @@ void Pool::run(int items, int threads, ItemsFunction function, const void* work)
   // Another Python thread's job is under way: its workers are taken.
   const std::unique_lock<std::mutex> lock(callers_, std::try_to_lock);
   if (!lock.owns_lock() || stopped_) return run_alone(items, function, work);
-  const int wanted = std::min({threads, items, max_threads, cores()});
+  const int64_t begun = now();
+  begin(begun);
+  const int wanted = std::min({threads, items, max_threads, crew_.size()});
   if (wanted > 1 + workers_) add_workers(wanted - 1);
   const int participants = std::min(wanted, 1 + workers_);
-  if (participants < 2 || items > most_items) return run_alone(items, function, work);
+  LostTime& own = participants_[0].time;
+  if (participants < 2 || items > most_items) {
+    run_alone(items, function, work);
+    return own.running(now());
+  }
   function_ = function;
   work_ = work;
-  participants_.store(participants, std::memory_order_relaxed);
+  participating_.store(participants, std::memory_order_relaxed);
   unfinished_.store(static_cast<uint32_t>(items), std::memory_order_relaxed);
   for (int64_t t = 0; t < participants; ++t)
     ranges_[t].rest.store(range(items * t / participants, items * (t + 1) / participants, participants),
                           std::memory_order_release);
   published_.fetch_add(1);
-  if (asleep_.load() > 0) wake(published_, workers_ + 1 == participants ? workers_ : INT_MAX);
-  const int64_t begun = now();
+  wake_workers(participants, begun);
   help(0);
+  const int64_t time = now();
+  own.running(time);
+  wait_for_workers(begun, time);
+}
+
+// Patience grows with the work: items of large loops are large.
+void Pool::wait_for_workers(int64_t begun, int64_t time) {
   const auto done = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };
-  if (done()) return;
-  const int64_t alone = now();
-  if (wait_awake(done, quiet_wait + (alone - begun) / 4)) return;
+  int64_t idle = 0;
+  if (wait_awake(done, 0, idle, quiet_wait + (time - begun) / 4)) return;
+  participants_[0].time.pause();
   caller_sleeps_.store(true);
   for (uint32_t left; (left = unfinished_.load()) != 0;) sleep_while(unfinished_, left);
   caller_sleeps_.store(false);
-  // Somebody began a part of an eighth, and needed longer than everything took that was done here: it lost its core.
-  const int64_t end = now();
-  if (end - alone > std::max(turn_of_others, alone - begun))
-    crowded_until_.store(end + crowded_for, std::memory_order_relaxed);
 }
 
 void Pool::after_fork_in_child() {
   workers_ = 0;
-  asleep_.store(0);
+  for (Participant& participant : participants_) {
+    participant.sleeping.store(0);
+    participant.time.pause();
+  }
   caller_sleeps_.store(false);
   callers_.unlock();
 }
@@ -292,7 +317,7 @@ void Pool::stop() {
   stopped_ = true;
   stopping_.store(true);
   published_.fetch_add(1);
-  wake(published_, INT_MAX);
+  wake_workers(1 + workers_, now());
   for (int worker = 0; worker < workers_; ++worker) pthread_join(threads_[worker], nullptr);
   workers_ = 0;
 }

@@ -1,8 +1,10 @@
 // The workers: every item is computed once, whoever is there to compute it, also by several callers and after a fork.
+// How many of them there should be is tried on a machine that is only imagined, so no test depends on this one.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -11,9 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "../parallel/crew.h"
 #include "../parallel/fork_aware_mutex.h"
+#include "../parallel/lost_time.h"
 #include "../parallel/parallel_for.h"
 #include "../parallel/usable_cores.h"
+#include "imagined_machine.h"
 
 namespace {
 
@@ -154,9 +159,90 @@ void quotas() {
   check(sparcl::usable_cores() >= 1 && sparcl::usable_cores() <= sparcl::max_threads, "at least one core");
 }
 
+void crews() {
+  {
+    ImaginedMachine machine(2, 1);
+    check(machine.run(10000, [&] { return machine.size(0) == 2; }) == 1, "a quiet machine: all cores, always");
+    machine.every = 10;
+    check(machine.run(10000, [&] { return machine.size(0) == 2; }) == 1, "a host takes a core now and then: all cores");
+  }
+  {
+    ImaginedMachine machine(2, 1);
+    machine.hogs = 1;
+    machine.run(1000, [] { return true; });
+    check(machine.run(10000, [&] { return machine.size(0) == 1; }) > 0.9, "one core of two taken: one thread");
+    machine.hogs = 0;
+    machine.run(2500, [] { return true; });
+    check(machine.run(3000, [&] { return machine.size(0) == 2; }) == 1, "the core is free again: all cores");
+    machine.hogs = 2;
+    machine.run(1000, [] { return true; });
+    check(machine.run(7000, [&] { return machine.size(0) == 2 && machine.crowded(0); }) > 0.85,
+          "both cores taken: a share of each");
+    machine.hogs = 0;
+    machine.run(600, [] { return true; });  // that is before fewer are tried again
+    check(machine.run(1000, [&] { return machine.size(0) == 2 && !machine.crowded(0); }) == 1,
+          "both cores are free again: all cores");
+  }
+  {
+    ImaginedMachine machine(2, 2);
+    const auto one_each = [&] { return machine.size(0) == 1 && machine.size(1) == 1; };
+    machine.run(1000, [] { return true; });
+    check(machine.run(10000, one_each) > 0.85, "two processes: a core for each");
+  }
+  {
+    ImaginedMachine machine(2, 2);
+    const auto one_each = [&] { return machine.size(0) == 1 && machine.size(1) == 1; };
+    machine.hogs = 2;
+    machine.computing = 1;
+    machine.run(900, [] { return true; });
+    machine.computing = 2;
+    machine.run(1000, [] { return true; });
+    check(machine.crowded(0) && machine.crowded(1), "two processes and two hogs: crowded");
+    machine.hogs = 0;
+    machine.run(9000, [] { return true; });
+    check(machine.run(10000, one_each) > 0.85, "two processes, crowded before: a core for each");
+  }
+  {
+    ImaginedMachine machine(8, 1);
+    machine.hogs = 2;
+    machine.run(1000, [] { return true; });
+    check(machine.run(10000, [&] { return machine.size(0) >= 5 && machine.size(0) <= 7; }) > 0.8,
+          "two cores of eight taken: about six threads");
+  }
+  {
+    ImaginedMachine machine(64, 1);
+    machine.hogs = 32;
+    machine.run(600, [] { return true; });
+    check(machine.run(500, [&] { return machine.size(0) >= 24 && machine.size(0) <= 40; }) > 0.8,
+          "half of many cores taken: about half of the threads, and soon");
+  }
+  sparcl::Crew crew;
+  check(crew.due(0, 4), "a new crew");
+  crew.judge(1, 4, {});
+  check(crew.size() == 4 && crew.due(2, 1) && !crew.due(2, 4), "a change of the usable cores is judged at once");
+  crew.judge(2, 1, {});
+  check(crew.size() == 1, "one usable core");
+}
+
+void lost_time() {
+  const auto lost = [](bool working) {
+    sparcl::LostTime time;
+    time.resume(sparcl::now());
+    if (!working) time.pause();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // without a core, as if it had been taken away
+    if (working) time.running(sparcl::now());
+    time.pause();
+    return time.total().lost;
+  };
+  check(lost(true) > 15000000, "time without a core is lost");
+  check(lost(false) == 0, "time asleep is not");
+}
+
 }  // namespace
 
 int main() {
+  crews();
+  lost_time();
   items();
   workers_have_memory_of_their_own();
   callers_at_once();
