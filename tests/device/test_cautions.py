@@ -129,7 +129,7 @@ def test_two_pictures_are_enough(tmp_path, photos):
         learner = small(tmp_path / str(number), pictures={"held_out": 0.5})
         with pytest.warns(UserWarning, match="none is held out"):
             learned = learner.learn({"0": pictures[2 * number : 2 * number + 2]}, epochs=1)
-        assert learned.entry["pictures"] == {"0": 2}
+        assert learned.entry.pictures == {"0": 2}
     with pytest.raises(SparclError, match=r"^1 picture cannot be learned from"):
         small(tmp_path / "one").learn({"0": [pictures[0], pictures[0]]}, listener=Noting())
 
@@ -144,7 +144,7 @@ def test_copies_are_learned_once(tmp_path, own_photos):
     learned = learners[1].learn(own_photos.of("0", "1"), listener=noting)
     assert state(learners[0]) == state(learners[1])
     assert noting.notes == ["Copies of the same picture are left out: 1 2."]
-    assert sum(learned.entry["pictures"].values()) < 48
+    assert sum(learned.entry.pictures.values()) < 48
 
 
 def test_known_pictures_under_another_name_are_said_and_held_out_ones_are_not_trained_on(tmp_path, photos):
@@ -159,7 +159,7 @@ def test_known_pictures_under_another_name_are_said_and_held_out_ones_are_not_tr
     of_first = {image.tobytes() for image in tensors["held_out.images"][tensors["held_out.labels"] == 0]}
     assert len(of_first) > 3 and len(set(held)) == len(held)
     assert not of_first & {image.tobytes() for image in tensors["method.buffer.images"]}
-    assert learned.entry["pictures"]["zero"] + len(of_first) <= 24
+    assert learned.entry.pictures["zero"] + len(of_first) <= 24
 
 
 def test_folders_of_the_same_name_are_not_merged_by_accident(tmp_path, photos):

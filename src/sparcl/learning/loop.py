@@ -34,7 +34,11 @@ from sparcl.sparsity import SPARSIFIERS, Moment, SparsifierContext
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: learning was asked to stop, and its state is saved)
-    """Learning was asked to stop; its checkpoint is written."""
+    """Learning was asked to stop, perhaps by a signal; its checkpoint is written."""
+
+    def __init__(self, signal: int | None = None) -> None:
+        super().__init__()
+        self.signal = signal
 
 
 class DivergedError(SparclError):
