@@ -34,8 +34,10 @@ def test_no_error_below_the_command_line_names_an_option(room):
 def test_the_command_line_says_how_to_continue():
     assert advised(SparclError("Too small.")) == "Too small."
     run = UnfinishedError("It is not finished.", "run", Path("my runs/er"))
+    assert str(run) == "It is not finished. Continue it."
     assert advised(run) == "It is not finished. Continue it with: sparcl run --resume 'my runs/er'"
     session = UnfinishedError("It was interrupted.", "session", Path("shop"))
+    assert str(session) == "It was interrupted. Continue it with resume(), or drop it with undo()."
     assert advised(session) == (
         "It was interrupted. Continue it: sparcl learn shop --resume; or drop it: sparcl undo shop"
     )

@@ -14,6 +14,9 @@ class SparclError(Exception):
 class UnfinishedError(SparclError):
     """A run or a learning session was begun in a directory and can be continued."""
 
-    def __init__(self, message: str, what: Literal["run", "session"], directory: Path) -> None:
-        super().__init__(message)
-        self.what, self.directory = what, directory
+    def __init__(self, problem: str, what: Literal["run", "session"], directory: Path) -> None:
+        super().__init__(f"{problem} {REMEDIES[what]}")
+        self.problem, self.what, self.directory = problem, what, directory
+
+
+REMEDIES = {"run": "Continue it.", "session": "Continue it with resume(), or drop it with undo()."}

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from small import Photos, small, sparcl, state
@@ -9,6 +10,7 @@ from small import Photos, small, sparcl, state
 import sparcl as package
 from sparcl.device.cautions import cautions
 from sparcl.device.forgetting import chance_of, worse
+from sparcl.device.history import HistoryEntry
 from sparcl.device.judgement import Judgement
 from sparcl.device.learner import Learner
 from sparcl.device.states import read_sealed
@@ -90,23 +92,26 @@ def test_a_session_that_harms_says_which_classes_and_offers_to_undo_it(tmp_path,
 
 
 def test_the_reason_is_given_where_it_is_known(tmp_path):
-    entry = {
-        "before": judgement(a=(9, 9)).to_json(),
-        "after": judgement(a=(0, 9)).to_json(),
-        "pictures": {"b": 30},
-        "kept": {"b": 3},
-        "epochs": 12,
-        "steps": 400,
-    }
+    entry = HistoryEntry(
+        number=2,
+        when="2026-01-01T00:00:00",
+        before=judgement(a=(9, 9)),
+        after=judgement(a=(0, 9)),
+        pictures={"b": 30},
+        kept={"b": 3},
+        epochs=12,
+        steps=400,
+        seconds=1.0,
+    )
     for changes, words in (
         ({"epochs": 3}, "It had 3 epochs instead of 12"),
         ({"steps": 12}, "It had only 12 steps"),
         ({}, "now on 0). Take it back"),
     ):
-        found = cautions({**entry, **changes}, 12, tmp_path)
+        found = cautions(replace(entry, **changes), 12, tmp_path)
         assert len(found) == 1 and words in found[0]
     many = {"before": dict.fromkeys("abcdefg", (9, 9)), "after": dict.fromkeys("abcdefg", (1, 9))}
-    found = cautions({**entry, **{key: judgement(**value).to_json() for key, value in many.items()}}, 12, tmp_path)
+    found = cautions(replace(entry, **{key: judgement(**value) for key, value in many.items()}), 12, tmp_path)
     assert "and 2 more" in found[0]
 
 

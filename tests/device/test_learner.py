@@ -225,7 +225,7 @@ def test_ctrl_c_keeps_the_work_and_predicting_works_meanwhile(tmp_path, photos):
     assert f"sparcl learn {shop} --resume" in errors and "as it was before" in errors
     assert set(json.loads(answer.stdout)["classes"]) == {"0", "1"}
     assert state(learner) == before
-    with pytest.raises(SparclError, match=r"--resume.*sparcl undo"):
+    with pytest.raises(SparclError, match=r"resume\(\), or drop it with undo\(\)"):
         learner.learn(photos.of("3"))
     assert "A learning session was interrupted" in sparcl("status", shop).stdout
     assert "Dropped the learning session" in learner.undo()

@@ -5,10 +5,10 @@ from sparcl.wording import quoted
 
 
 def advised(error: SparclError) -> str:
-    """The message, with the command that helps where there is one."""
+    """The message, with a command where the library names a method."""
     if not isinstance(error, UnfinishedError):
         return str(error)
     directory = quoted(error.directory)
     if error.what == "run":
-        return f"{error} Continue it with: sparcl run --resume {directory}"
-    return f"{error} Continue it: sparcl learn {directory} --resume; or drop it: sparcl undo {directory}"
+        return f"{error.problem} Continue it with: sparcl run --resume {directory}"
+    return f"{error.problem} Continue it: sparcl learn {directory} --resume; or drop it: sparcl undo {directory}"

@@ -45,7 +45,7 @@ class RunDirectory:
     def check_free(path: Path) -> None:
         """That a new run can be put there."""
         if (path / "settings.json").exists():
-            raise UnfinishedError(f"{path} already holds a run. Choose another directory for a new one.", "run", path)
+            raise UnfinishedError(f"{path} already holds a run. For a new one choose another directory.", "run", path)
         if not RunDirectory.is_free(path):
             raise SparclError(f"{path} exists and is not an empty directory. Choose another one.")
 
