@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from small import Photos, small, sparcl, state
@@ -9,6 +10,7 @@ from small import Photos, small, sparcl, state
 import sparcl as package
 from sparcl.device.cautions import cautions
 from sparcl.device.forgetting import chance_of, worse
+from sparcl.device.history import HistoryEntry
 from sparcl.device.judgement import Judgement
 from sparcl.device.learner import Learner
 from sparcl.device.states import read_sealed
@@ -90,23 +92,26 @@ def test_a_session_that_harms_says_which_classes_and_offers_to_undo_it(tmp_path,
 
 
 def test_the_reason_is_given_where_it_is_known(tmp_path):
-    entry = {
-        "before": judgement(a=(9, 9)).to_json(),
-        "after": judgement(a=(0, 9)).to_json(),
-        "pictures": {"b": 30},
-        "kept": {"b": 3},
-        "epochs": 12,
-        "steps": 400,
-    }
+    entry = HistoryEntry(
+        number=2,
+        when="2026-01-01T00:00:00",
+        before=judgement(a=(9, 9)),
+        after=judgement(a=(0, 9)),
+        pictures={"b": 30},
+        kept={"b": 3},
+        epochs=12,
+        steps=400,
+        seconds=1.0,
+    )
     for changes, words in (
         ({"epochs": 3}, "It had 3 epochs instead of 12"),
         ({"steps": 12}, "It had only 12 steps"),
         ({}, "now on 0). Take it back"),
     ):
-        found = cautions({**entry, **changes}, 12, tmp_path)
+        found = cautions(replace(entry, **changes), 12, tmp_path)
         assert len(found) == 1 and words in found[0]
     many = {"before": dict.fromkeys("abcdefg", (9, 9)), "after": dict.fromkeys("abcdefg", (1, 9))}
-    found = cautions({**entry, **{key: judgement(**value).to_json() for key, value in many.items()}}, 12, tmp_path)
+    found = cautions(replace(entry, **{key: judgement(**value) for key, value in many.items()}), 12, tmp_path)
     assert "and 2 more" in found[0]
 
 
@@ -129,7 +134,7 @@ def test_two_pictures_are_enough(tmp_path, photos):
         learner = small(tmp_path / str(number), pictures={"held_out": 0.5})
         with pytest.warns(UserWarning, match="none is held out"):
             learned = learner.learn({"0": pictures[2 * number : 2 * number + 2]}, epochs=1)
-        assert learned.entry["pictures"] == {"0": 2}
+        assert learned.entry.pictures == {"0": 2}
     with pytest.raises(SparclError, match=r"^1 picture cannot be learned from"):
         small(tmp_path / "one").learn({"0": [pictures[0], pictures[0]]}, listener=Noting())
 
@@ -144,7 +149,7 @@ def test_copies_are_learned_once(tmp_path, own_photos):
     learned = learners[1].learn(own_photos.of("0", "1"), listener=noting)
     assert state(learners[0]) == state(learners[1])
     assert noting.notes == ["Copies of the same picture are left out: 1 2."]
-    assert sum(learned.entry["pictures"].values()) < 48
+    assert sum(learned.entry.pictures.values()) < 48
 
 
 def test_known_pictures_under_another_name_are_said_and_held_out_ones_are_not_trained_on(tmp_path, photos):
@@ -159,7 +164,7 @@ def test_known_pictures_under_another_name_are_said_and_held_out_ones_are_not_tr
     of_first = {image.tobytes() for image in tensors["held_out.images"][tensors["held_out.labels"] == 0]}
     assert len(of_first) > 3 and len(set(held)) == len(held)
     assert not of_first & {image.tobytes() for image in tensors["method.buffer.images"]}
-    assert learned.entry["pictures"]["zero"] + len(of_first) <= 24
+    assert learned.entry.pictures["zero"] + len(of_first) <= 24
 
 
 def test_folders_of_the_same_name_are_not_merged_by_accident(tmp_path, photos):

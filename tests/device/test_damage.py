@@ -341,7 +341,7 @@ def test_no_flipped_bit_of_the_settings_changes_them(tiny):
 @pytest.mark.parametrize("name", ["task.safetensors", "images.bin"])
 def test_no_flipped_bit_of_an_interrupted_session_changes_it(tiny, name):
     def look():
-        found = tiny.pending.read()
+        found = tiny.pending.read(tiny.pending.read_task())
         return found.request, found.images.tobytes(), found.labels.tobytes(), found.held_out.tobytes()
 
     assert same_or_refused(tiny.directory / "learning" / name, look) > 0.999

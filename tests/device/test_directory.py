@@ -11,7 +11,10 @@ from small import small, sparcl, state
 
 from sparcl.device import status
 from sparcl.device.learner import Learner
+from sparcl.device.pending import PendingDirectory
+from sparcl.device.states import States
 from sparcl.errors import SparclError
+from sparcl.learning.loop import Stopped
 
 KILLED_WHILE_READING = """
 import os, signal, sys
@@ -157,3 +160,33 @@ def test_settings_that_somebody_changed_are_refused(learner):
     path.write_text(path.read_text().replace('"learning_rate": 0.1', '"learning_rate": 0.2'))
     with pytest.raises(SparclError, match="has changed since it was written"):
         Learner.open(learner.directory)
+
+
+def test_a_session_reads_its_state_and_its_task_once(monkeypatch, photos, learner):
+    read = []
+
+    def counting(name, original):
+        def wrapped(self, *arguments):
+            read.append(name)
+            return original(self, *arguments)
+
+        return wrapped
+
+    monkeypatch.setattr(States, "open", counting("state", States.open))
+    monkeypatch.setattr(PendingDirectory, "read_task", counting("task", PendingDirectory.read_task))
+    learner.learn(photos.of("2"))
+    assert read == ["state"]  # the task is what was just written
+    read.clear()
+
+    class StopAtOnce:
+        def noted(self, *_): ...
+        def started(self, *_): ...
+
+        def stepped(self, *_):
+            learner.request_stop()
+
+    with pytest.raises(Stopped):
+        learner.learn(photos.of("3"), listener=StopAtOnce())
+    read.clear()
+    learner.resume()
+    assert sorted(read) == ["state", "task"]

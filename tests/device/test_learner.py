@@ -43,8 +43,8 @@ def test_classes_come_one_after_another_and_the_old_ones_stay(tmp_path, digits):
         assert all(np.isclose(sum(prediction.confidences), 1, atol=1e-5) for prediction in found)
     assert min(shares) > 0.6 and np.mean(shares) > 0.8, shares
     entry = learned.entry
-    assert entry["new"] == ["three"] and set(entry["before"]["held_out"]) == set(names[:3])
-    assert set(entry["after"]["held_out"]) == set(names)
+    assert entry.new == ["three"] and set(entry.before.held_out) == set(names[:3])
+    assert set(entry.after.held_out) == set(names)
     status = learner.status()
     assert [found["name"] for found in status["classes"]] == list(names)
     assert all(found["kept"] and found["held_out"] for found in status["classes"])
@@ -94,7 +94,7 @@ def test_pictures_of_a_known_class_join_it(tmp_path, photos):
     learner = small(tmp_path / "shop")
     learner.learn(photos.of("0", "1"))
     learned = learner.learn({"1": photos.folder / "7", "2": photos.folder / "2"})
-    assert learned.entry["new"] == ["2"] and set(learned.entry["pictures"]) == {"1", "2"}
+    assert learned.entry.new == ["2"] and set(learned.entry.pictures) == {"1", "2"}
     assert [entry["name"] for entry in learner.status()["classes"]] == ["0", "1", "2"]
 
 
@@ -225,7 +225,7 @@ def test_ctrl_c_keeps_the_work_and_predicting_works_meanwhile(tmp_path, photos):
     assert f"sparcl learn {shop} --resume" in errors and "as it was before" in errors
     assert set(json.loads(answer.stdout)["classes"]) == {"0", "1"}
     assert state(learner) == before
-    with pytest.raises(SparclError, match=r"--resume.*sparcl undo"):
+    with pytest.raises(SparclError, match=r"resume\(\), or drop it with undo\(\)"):
         learner.learn(photos.of("3"))
     assert "A learning session was interrupted" in sparcl("status", shop).stdout
     assert "Dropped the learning session" in learner.undo()

@@ -34,7 +34,7 @@ def test_it_opens_and_predicts(old, photos):
 
 def test_its_interrupted_session_is_resumed(old):
     learned = old.resume()
-    assert learned.entry["new"] == ["3"] and learned.entry["epochs"] == 3
+    assert learned.entry.new == ["3"] and learned.entry.epochs == 3
     assert names(old) == ["0", "1", "2", "3"] and not old.status()["interrupted"]
     assert old.undo().startswith("Undone learning session 3")
 

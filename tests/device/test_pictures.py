@@ -111,7 +111,7 @@ def test_what_cannot_be_read_is_skipped_and_named(tmp_path, odd):
     reasons = {line.split("/")[-1].split()[0]: line for line in learned.skipped}
     assert set(reasons) == {"n_cut.jpg", "o_text.txt", "p_bomb.png", "q_empty.png", "r_large.png"}
     assert "too many pixels" in reasons["p_bomb.png"] and "larger than 64 MB" in reasons["r_large.png"]
-    assert learned.entry["skipped"] == 5
+    assert learned.entry.skipped == 5
     shown = sparcl("predict", learner.directory, odd)
     assert shown.returncode == 1
     assert len(shown.stdout.splitlines()) == 13 and len(shown.stderr.splitlines()) == 5

@@ -74,7 +74,7 @@ def test_a_resumed_learn_names_what_was_skipped(tmp_path, photos):
     with pytest.raises(Stopped):
         learner.learn({"0": photos.folder / "0", "1": [photos.folder / "1", bad]}, listener=Stopping())
     learned = learner.resume()
-    assert learned.entry["skipped"] == 1 and "notes.txt" in learned.skipped[0]
+    assert learned.entry.skipped == 1 and "notes.txt" in learned.skipped[0]
 
 
 def test_folders_of_classes_are_no_class_whatever_lies_beside_them(tmp_path, photos):

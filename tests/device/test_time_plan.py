@@ -10,6 +10,7 @@ from small import small
 from sparcl.device import session
 from sparcl.device.time_plan import TimePlan, epochs_that_fit
 from sparcl.learning.loop import Loop, Stopped
+from sparcl.sparsity import SPARSIFIERS, Sparsifier
 
 
 class SimulatedTime:
@@ -51,10 +52,25 @@ def test_learning_ends_in_time_with_a_mask_of_the_right_size(tmp_path, monkeypat
     slowest = max(seconds(number) for number in (1, simulated.steps))
     assert used <= budget + slowest
     # What is set aside for judging and writing is some steps; an epoch of 6 steps may not fit any more.
-    assert used >= budget - 18 * slowest or learned.entry["epochs"] == 60
-    assert 1 <= learned.entry["epochs"] <= 60
+    assert used >= budget - 18 * slowest or learned.entry.epochs == 60
+    assert 1 <= learned.entry.epochs <= 60
     network = learner.status()["network"]
     assert abs(network["sparsity"] - 0.9) < 0.005  # nothing that was grown for the task is left
+
+
+def test_a_sparsifier_of_ones_own_is_told_of_the_time(tmp_path, monkeypatch, photos):
+    class Told(Sparsifier):
+        open_ended = True
+        epochs = []  # noqa: RUF012 (one sparsifier, one test)
+
+        def replan(self, epochs):
+            self.epochs.append(epochs)
+
+    monkeypatch.setitem(SPARSIFIERS, "told", Told)
+    learner = small(tmp_path / "shop", epochs=60, sparsifier={"name": "told"}, sparsity=0.0, buffer_size=8)
+    SimulatedTime(monkeypatch, steady)
+    learned = learner.learn(photos.of("0", "1"), minutes=1)
+    assert Told.epochs[-1] == learned.entry.epochs < 20
 
 
 def test_with_enough_time_nothing_changes(tmp_path, photos):
@@ -88,7 +104,7 @@ def test_a_time_too_short_for_an_epoch_still_learns_something(tmp_path, monkeypa
     learner = small(tmp_path / "shop", epochs=60, buffer_size=8)
     simulated = SimulatedTime(monkeypatch, steady)
     learned = learner.learn(photos.of("0", "1"), minutes=0.01)
-    assert learned.entry["epochs"] == 1 and simulated.steps <= 2
+    assert learned.entry.epochs == 1 and simulated.steps <= 2
 
 
 @given(most=st.integers(1, 40), fit=st.integers(0, 300), steps=st.integers(1, 20))

@@ -1,6 +1,7 @@
 """What a run counts while it goes on, against what its plan said before."""
 
 import pytest
+from own_sparsifier import Halving
 from runs import Nobody
 
 from sparcl.data import load_stream
@@ -10,8 +11,28 @@ from sparcl.learning.settings import from_preset, resolve, with_changes
 from sparcl.learning.trainer import Trainer
 from sparcl.metrics.schedule import count_plan
 from sparcl.network.part_rates import frozen_parameters
+from sparcl.sparsity import SPARSIFIERS
 
 SMALL = ["data.tasks=3", "epochs=4", "width=16", "threads=1", "buffer_size=30", "batch_size=32"]
+
+
+class Steps(Nobody):
+    def started(self, total_steps, done_steps):
+        self.total = total_steps
+
+
+def test_a_sparsifier_of_ones_own_plans_its_samples(tmp_path, monkeypatch):
+    """What it says beforehand is the length of the run, and what the run costs."""
+    monkeypatch.setitem(SPARSIFIERS, "halving", Halving)
+    settings = resolve(with_changes(from_preset("digits/er"), [*SMALL, "sparsifier=halving"]))
+    stream, steps = load_stream("digits", tasks=3), Steps()
+    trainer = Trainer(settings, stream, RunDirectory(tmp_path), steps)
+    trainer.run()
+    whole = sum(-(-len(task.train) // 32) for task in stream.tasks)
+    assert 2 * whole < steps.total == trainer.position.total_steps < 4 * whole
+    planned = training_plan(settings, stream)
+    assert planned.steps() == steps.total
+    assert count_plan(network_cost(trainer.network.graph), planned).flops == trainer.watcher.counter.flops
 
 
 def counted_and_planned(preset, tmp_path, *changes):

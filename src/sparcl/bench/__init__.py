@@ -7,3 +7,5 @@ workload ──► native_side (our steps) ──┐
 memory ──► one contender for each way to train, which reports its own peak
 watched: a process with limits. Whoever crashes, hangs or eats memory is left out, with a note below the table
 """
+
+__all__: list[str] = []  # modules are imported by name, so that nothing is loaded that nobody asked for

@@ -42,7 +42,7 @@ class Workload:
         if kind == "train" and self.batch == 1 and tiny:
             raise SparclError(
                 f"A batch of one image cannot be normalised at {tiny[0]}, whose maps have a single pixel. "
-                "Choose a larger --batch or --image-size."
+                "Choose a larger batch or larger images."
             )
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ import typer
 from rich import box
 from rich.table import Table
 
+from sparcl.cli.advice import advised
 from sparcl.cli.display import print_table
 from sparcl.errors import SparclError
 from sparcl.report import comparison
@@ -36,7 +37,7 @@ def compare(
 ) -> None:
     if (into is None) != (section is None):
         raise SparclError("--into and --section belong together.")
-    rows = comparison.compare(named_runs(runs), note=lambda line: print(f"sparcl: {line}", file=sys.stderr))
+    rows = comparison.compare(named_runs(runs), note=_left_out)
     if into is not None and section is not None:
         command = shlex.join(["sparcl", *sys.argv[1:]])
         comparison.replace_section(into, section, comparison.markdown(rows, command))
@@ -47,6 +48,10 @@ def compare(
 
 
 compare.__doc__ = HELP
+
+
+def _left_out(error: SparclError) -> None:
+    print(f"sparcl: Left out: {advised(error)}", file=sys.stderr)
 
 
 def print_rows(rows: list[comparison.ComparisonRow]) -> None:

@@ -36,10 +36,11 @@ class Display:
         self._console = Console(stderr=True)
         self._progress = bar_with_time_left(quiet)
 
-    def open(self) -> None:
+    def __enter__(self) -> "Display":
         self._progress.start()
+        return self
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def noted(self, text: str) -> None:

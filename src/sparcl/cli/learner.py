@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from sparcl.checked import plain
 from sparcl.cli.display import bar_with_time_left, progress_bar
 from sparcl.cli.run import ChangeOption
 from sparcl.cli.status import show_status
 from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
-from sparcl.device.judgement import Judgement
 from sparcl.device.learner import Learner, LearnResult
+from sparcl.device.status import describe
 from sparcl.errors import SparclError
 from sparcl.learning.loop import Stopped
 from sparcl.learning.settings import merge, with_changes
@@ -123,7 +124,7 @@ def learn(
             raise typer.Exit(128 + received[0] if received else 1) from None
     if as_json:
         told = {"skipped_pictures": list(learned.skipped), "cautions": list(learned.cautions)}
-        print(json.dumps({**learned.entry, **told}))
+        print(json.dumps({**plain(learned.entry), **told}))
     else:
         _show(learned)
     for caution in learned.cautions:
@@ -135,11 +136,11 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
 
     Example: sparcl status shop
     """
-    found = Learner.open(directory).status()
+    learner = Learner.open(directory)
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps(learner.status()))
     else:
-        show_status(found)
+        show_status(describe(learner))
 
 
 def undo(directory: DirectoryArgument) -> None:
@@ -232,10 +233,9 @@ def _show(learned: LearnResult) -> None:
         console.print(f"skipped: {line}")
     if len(learned.skipped) > MAX_SKIPPED:
         console.print(f"skipped: {len(learned.skipped) - MAX_SKIPPED:,} more (--json lists all)")
-    pictures = ", ".join(f"{name} ({counted(count, 'picture')})" for name, count in entry["pictures"].items())
-    console.print(f"Learned {pictures} in {entry['seconds']:.0f} s, {counted(entry['epochs'], 'epoch')}.")
-    after = Judgement.from_json(entry["after"])
-    before = Judgement.from_json(entry["before"]) if entry["before"] else None
+    pictures = ", ".join(f"{name} ({counted(count, 'picture')})" for name, count in entry.pictures.items())
+    console.print(f"Learned {pictures} in {entry.seconds:.0f} s, {counted(entry.epochs, 'epoch')}.")
+    before, after = entry.before, entry.after
     if after.accuracy is None:
         console.print("No pictures were held out, so how good it is cannot be said.")
         return
@@ -244,5 +244,5 @@ def _show(learned: LearnResult) -> None:
     if before is not None and before.accuracy is not None:
         same = after.of(list(before.held_out)).accuracy
         console.print(f"On the classes known before: {before.accuracy:.1f}% before, {same:.1f}% now.")
-    if len(after.held_out) == 1 and len(entry["new"]) == 1 and before is not None and not before.held_out:
+    if len(after.held_out) == 1 and len(entry.new) == 1 and before is not None and not before.held_out:
         console.print("One class alone cannot be told from anything: learn another one.")

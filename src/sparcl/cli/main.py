@@ -11,6 +11,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         # Imported here, so that Ctrl-C while the program loads is as quiet as later.
+        from sparcl.cli.advice import advised
         from sparcl.errors import SparclError
 
         try:
@@ -26,7 +27,7 @@ def main() -> None:
                 if sys.stdout is not None:
                     sys.stdout.flush()  # here, where a full disk is still noticed
         except SparclError as error:
-            fail(str(error))
+            fail(advised(error))
         except RecursionError:
             fail("A file that was to be read is nested too deeply: it is damaged, or made to do harm.")
         except MemoryError:

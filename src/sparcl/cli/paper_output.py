@@ -13,7 +13,7 @@ from sparcl.experiments.estimate import Estimates, wall_seconds
 from sparcl.experiments.figures import draw
 from sparcl.experiments.outcome import Grid
 from sparcl.experiments.prepared import Prepared
-from sparcl.experiments.trial import Trial, is_finished
+from sparcl.experiments.trial import Trial
 from sparcl.files import write_bytes, write_text
 from sparcl.learning import environment
 
@@ -80,7 +80,7 @@ def summary(trials: Mapping[str, Sequence[Trial]], root: Path, estimates: Estima
         own = {trial.directory(root).path: trial for trial in some}
         new = {path: trial for path, trial in own.items() if path not in seen}
         seen |= set(new)
-        left = [trial for trial in new.values() if not is_finished(trial.directory(root))]
+        left = [trial for trial in new.values() if not trial.directory(root).is_finished()]
         seconds = [estimates.seconds(trial.settings) for trial in left]
         everything += seconds
         time = duration(wall_seconds(seconds, jobs)) if seconds else "-"

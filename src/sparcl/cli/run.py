@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,15 +13,13 @@ import typer
 
 from sparcl.cli.compare import print_rows
 from sparcl.cli.display import Display, progress_bar
-from sparcl.data import Stream, load_stream
 from sparcl.errors import SparclError
 from sparcl.files import BusyError, Directory, locked, make_directory, write_error
-from sparcl.learning import environment, settings
+from sparcl.learning import settings
 from sparcl.learning.plugins import import_plugins
 from sparcl.learning.run_directory import RunDirectory
-from sparcl.learning.stopping import stopping_on_signals
-from sparcl.learning.trainer import Stopped, Trainer
-from sparcl.network.backend import available_cores
+from sparcl.learning.runner import Run
+from sparcl.learning.trainer import Stopped
 from sparcl.report import comparison
 
 HELP = """Learn a stream of tasks, one after another, and report how much is remembered.
@@ -77,14 +74,8 @@ def run(
     silent = quiet or as_json
     if resume is None:
         chosen = chosen_settings(preset, protocol, change, plugin, weights)
-        chosen = replace(chosen, threads=chosen.threads or available_cores())
-        if chosen.data.root is not None:
-            chosen = replace(chosen, data=replace(chosen.data, root=chosen.data.root.expanduser().resolve()))
-        # Whatever cannot work fails before anything is written.
-        with _new_directory(chosen, out) as directory, Run(chosen, directory, plugin, silent) as learning:
-            directory.begin(learning.settings, environment.describe())
-            result = learning.go()
-            _show(directory, result, as_json)
+        with _new_directory(chosen, out) as directory:
+            _show(directory, _learn(directory, chosen, plugin, silent), as_json)
     else:
         if any(given not in (None, []) for given in (preset, change, out, protocol, weights)):
             raise SparclError(
@@ -97,8 +88,7 @@ def run(
             directory.remove_leftovers()
             finished = directory.result()
             if finished is None:
-                with Run(directory.settings(), directory, plugin, silent) as learning:
-                    finished = learning.go()
+                finished = _learn(directory, None, plugin, silent)
             elif not as_json:
                 print(f"{resume} is already finished.")
             _show(directory, finished, as_json)
@@ -116,36 +106,22 @@ def _show(directory: RunDirectory, result: dict[str, object], as_json: bool) -> 
         print(f"Everything about this run is in {path}")
 
 
-class Run:
-    """A run that is set up, and shows its progress."""
-
-    def __init__(
-        self, chosen: settings.Settings, directory: RunDirectory, plugin: list[Path] | None, silent: bool
-    ) -> None:
-        stream = _load(chosen, silent)
-        self._directory = directory
-        self._display = Display(stream, chosen, silent)
-        self._trainer = Trainer(chosen, stream, directory, self._display)
-        self.settings = self._trainer.settings
-        self._plugins = "".join(f" --with {shlex.quote(str(file))}" for file in plugin or [])
-
-    def __enter__(self) -> "Run":
-        self._display.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._display.close()
-
-    def go(self) -> dict[str, object]:
-        with stopping_on_signals(self._trainer) as received:
-            try:
-                return self._trainer.run()
-            except Stopped:
-                self._display.close()
-                path = shlex.quote(str(self._directory.current_path()))
-                remedy = f"sparcl run --resume {path}{self._plugins}"
-                print(f"Stopped; nothing is lost. Continue with: {remedy}", file=sys.stderr)
-                raise typer.Exit(128 + received[0]) from None
+def _learn(
+    directory: RunDirectory, chosen: settings.Settings | None, plugin: list[Path] | None, silent: bool
+) -> dict[str, object]:
+    """With a display of the progress, until the end or Ctrl-C."""
+    with progress_bar(silent) as progress:
+        learning = Run(directory, chosen, progress)
+    display = Display(learning.stream, learning.settings, silent)
+    learning.prepare(display)
+    try:
+        with display:
+            return learning.learn()
+    except Stopped as stopped:
+        plugins = "".join(f" --with {shlex.quote(str(file))}" for file in plugin or [])
+        remedy = f"sparcl run --resume {shlex.quote(str(directory.current_path()))}{plugins}"
+        print(f"Stopped; nothing is lost. Continue with: {remedy}", file=sys.stderr)
+        raise typer.Exit(128 + (stopped.signal or 0)) from None
 
 
 def chosen_settings(
@@ -164,12 +140,6 @@ def chosen_settings(
         values["protocol"] = protocol
     values = settings.with_changes(values, change or [])
     return settings.resolve(values if weights is None else {**values, "weights": weights})
-
-
-def _load(chosen: settings.Settings, quiet: bool) -> Stream:
-    options = dict(vars(chosen.data))
-    with progress_bar(quiet) as progress:
-        return load_stream(chosen.dataset, order_seed=chosen.seed, progress=progress, **options)
 
 
 @contextlib.contextmanager

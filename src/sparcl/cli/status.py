@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sparcl.cli.display import print_table
+from sparcl.device.history import HistoryEntry
 from sparcl.device.judgement import Judgement
 from sparcl.wording import counted, quoted
 
@@ -26,13 +27,14 @@ def show_status(found: dict[str, Any]) -> None:
         f"{counted(buffer['pictures'], 'different picture')}"
     )
     console.print(f"size       state {_size(found['state_bytes'])}, directory {_size(found['directory_bytes'])}")
-    last = Judgement.from_json(found["history"][-1]["after"]) if found["history"] else None
-    if last is not None:
+    history: list[HistoryEntry] = found["history"]
+    if history:
+        last = history[-1].after
         console.print(f"accuracy   {_accuracy(last)}")
         console.print()
         _show_classes(found, last)
         console.print()
-        _show_history(found)
+        _show_history(history)
         if found["caution"]:
             console.print(f"WARNING: {found['caution']}")
     else:
@@ -60,16 +62,15 @@ def _show_classes(found: dict[str, Any], last: Judgement) -> None:
     print_table(table)
 
 
-def _show_history(found: dict[str, Any]) -> None:
+def _show_history(history: list[HistoryEntry]) -> None:
     table = Table(
         "session", "when (UTC)", "pictures", "epochs", "seconds", "known before", "after", box=None, pad_edge=False
     )
-    for entry in found["history"]:
-        pictures = ", ".join(f"{name} {count}" for name, count in entry["pictures"].items())
-        before = Judgement.from_json(entry["before"]).accuracy if entry["before"] else None
-        after = Judgement.from_json(entry["after"]).accuracy
-        numbers = (str(entry["epochs"]), f"{entry['seconds']:.0f}", _percent(before), _percent(after))
-        table.add_row(str(entry["number"]), entry["when"][:16].replace("T", " "), pictures, *numbers)
+    for entry in history:
+        pictures = ", ".join(f"{name} {count}" for name, count in entry.pictures.items())
+        before = entry.before.accuracy if entry.before else None
+        numbers = (str(entry.epochs), f"{entry.seconds:.0f}", _percent(before), _percent(entry.after.accuracy))
+        table.add_row(str(entry.number), entry.when[:16].replace("T", " "), pictures, *numbers)
     print_table(table)
 
 

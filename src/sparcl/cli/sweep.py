@@ -33,7 +33,6 @@ from sparcl.experiments.estimate import Estimates
 from sparcl.experiments.experiment import weighted
 from sparcl.experiments.search import search as search_with_tune
 from sparcl.experiments.sweep import Sweep
-from sparcl.experiments.trial import is_finished
 from sparcl.learning.plugins import import_plugins
 from sparcl.network.backend import available_cores
 from sparcl.report import comparison
@@ -94,7 +93,7 @@ def sweep(
     record_order(root, [trial.directory(root).path for trial in trials])
     pool = open_pool(on, jobs, threads, address, memory, plugin or [])
     statuses = run_all(trials, root, pool, quiet or as_json)
-    finished = [trial.directory(root) for trial in trials if is_finished(trial.directory(root))]
+    finished = [trial.directory(root) for trial in trials if trial.directory(root).is_finished()]
     if finished:
         rows = comparison.compare([directory.path for directory in finished], lambda text: print(text, file=sys.stderr))
         if as_json:

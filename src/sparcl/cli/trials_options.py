@@ -19,7 +19,7 @@ from sparcl.errors import SparclError
 from sparcl.experiments.estimate import Estimates, wall_seconds
 from sparcl.experiments.local import LocalPool
 from sparcl.experiments.run_trials import Pool, TrialStatus, run_trials
-from sparcl.experiments.trial import Trial, has_begun, is_finished
+from sparcl.experiments.trial import Trial
 
 Where = Literal["local", "ray"]
 OnOption = Annotated[Where, typer.Option(help="Run trials as local processes, or on Ray.")]
@@ -78,7 +78,7 @@ def prepare_data(trials: Sequence[Trial], root: Path, quiet: bool, remedy: str =
     for trial in trials:
         data = trial.settings.data
         wanted = (trial.settings.dataset, data.root, data.image_size, data.test_share)
-        if wanted in seen or is_finished(trial.directory(root)):
+        if wanted in seen or trial.directory(root).is_finished():
             continue
         seen.add(wanted)
         with progress_bar(quiet) as progress:
@@ -99,8 +99,8 @@ def print_plan(trials: Sequence[Trial], root: Path, estimates: Estimates, jobs: 
         if directory.path in seen:
             continue
         seen.add(directory.path)
-        seconds = 0.0 if is_finished(directory) else estimates.seconds(trial.settings)
-        state = "finished" if is_finished(directory) else "begun" if has_begun(directory) else "to run"
+        seconds = 0.0 if directory.is_finished() else estimates.seconds(trial.settings)
+        state = "finished" if directory.is_finished() else "begun" if directory.has_begun() else "to run"
         table.add_row(trial.label, state, duration(seconds) if seconds else "-")
         left += [seconds] if seconds else []
     print_table(table)

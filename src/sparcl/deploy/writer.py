@@ -147,7 +147,7 @@ def _stored(
         return values.astype(np.float32), None
     if precision == "float16":
         if len(values) and np.abs(values).max() > np.finfo(np.float16).max:
-            raise SparclError(f"{name} has weights too large for float16. Choose --precision float32.")
+            raise SparclError(f"{name} has weights too large for float16. Choose precision float32.")
         return values.astype(np.float16), None
     largest = np.zeros(outputs)
     np.maximum.at(largest, output, np.abs(values))

@@ -1,4 +1,3 @@
-"""The learner that lives in a directory: it learns classes from folders of pictures, as they come.
+"""The learner that lives in a directory: it learns classes from folders of pictures, as they come."""
 
-Nothing is imported here: predicting must not load what only learning needs.
-"""
+__all__: list[str] = []  # modules are imported by name: predicting must not load what only learning needs

@@ -1,12 +1,10 @@
 """The state that a learning session begins from, whole and checked."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.checked import Checked, check
-from sparcl.device.judgement import Judgement
+from sparcl.checked import check
+from sparcl.device.history import HistoryEntry
 from sparcl.device.model import Description
 from sparcl.device.states import States
 from sparcl.learning.position import Position
@@ -16,21 +14,8 @@ from sparcl.tensor_files import State, Tensors
 Pictures = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
-class HistoryEntry(Checked, ignores_unknown=True):
-    """What `sparcl status` shows of a learning session."""
-
-    number: int
-    when: str
-    pictures: dict[str, int]
-    epochs: int
-    steps: int
-    seconds: float
-    before: Judgement | None
-    after: Judgement
-
-
 class BaseState:
-    """Empty before the first learn."""
+    """Empty before the first learning session."""
 
     def __init__(self, states: States, number: int) -> None:
         self.states, self.number = states, number
@@ -38,6 +23,7 @@ class BaseState:
         self.state: State = {}
         self.description: Description | None = None
         self.position = Position()
+        self.history: list[HistoryEntry] = []
         if number:
             with states.open(number) as sealed:
                 self.tensors, self.state = dict(sealed), sealed.state
@@ -48,7 +34,7 @@ class BaseState:
         assert self.description is not None
         self.position = Position.from_json(self.state["position"])
         if self.position.task != self.number:
-            raise ValueError("its position is not that of this learn")
+            raise ValueError("its position is not that of this learning session")
         checked_index(self.description.graph(), self.tensors)
         size, known = self.description.size, len(self.description.classes)
         for where, (images, labels) in (("held-out", self.held_out), ("rehearsed", self.rehearsed)):
@@ -56,7 +42,7 @@ class BaseState:
                 raise ValueError(f"the {where} pictures are not what they should be")
             if labels.dtype != np.int64 or labels.ndim != 1 or not ((labels >= 0) & (labels < known)).all():
                 raise ValueError(f"the {where} pictures have impossible labels")
-        check(list[HistoryEntry], self.state["history"])
+        self.history = check(list[HistoryEntry], self.state["history"])
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -76,7 +62,3 @@ class BaseState:
         if not self.number:
             return np.zeros((0, 3, 1, 1), np.uint8), np.zeros(0, np.int64)
         return self.tensors[f"{place}.images"], self.tensors[f"{place}.labels"]
-
-    @property
-    def history(self) -> list[dict[str, Any]]:
-        return self.state["history"] if self.state else []

@@ -1,28 +1,27 @@
 """What has to be said after a learning session that did not go well."""
 
 from pathlib import Path
-from typing import Any
 
 from sparcl.device.forgetting import worse
 from sparcl.device.held_out import MIN_PICTURES
-from sparcl.device.judgement import Judgement
+from sparcl.device.history import HistoryEntry
 from sparcl.wording import counted, quoted
 
 FEW_STEPS = 50
 MAX_NAMED = 5
 
 
-def cautions(entry: dict[str, Any], usual_epochs: int, directory: Path) -> list[str]:
-    """One sentence or two for each thing that went wrong; `entry` is that of the history."""
+def cautions(entry: HistoryEntry, usual_epochs: int, directory: Path) -> list[str]:
+    """One sentence or two for each thing that went wrong."""
     found = forgotten(entry, usual_epochs, directory)
     return ([found] if found else []) + _hardly_learned(entry)
 
 
-def forgotten(entry: dict[str, Any], usual_epochs: int, directory: Path) -> str | None:
+def forgotten(entry: HistoryEntry, usual_epochs: int, directory: Path) -> str | None:
     """That classes known before became worse, which ones, and what to do."""
-    if not entry["before"]:
+    before, after = entry.before, entry.after
+    if before is None:
         return None
-    before, after = Judgement.from_json(entry["before"]), Judgement.from_json(entry["after"])
     names = worse(before, after)
     if not names:
         return None
@@ -39,28 +38,28 @@ def forgotten(entry: dict[str, Any], usual_epochs: int, directory: Path) -> str 
     )
 
 
-def _why(entry: dict[str, Any], usual_epochs: int) -> str:
+def _why(entry: HistoryEntry, usual_epochs: int) -> str:
     """The first steps with a new class upset what is known; rehearsal repairs it in the steps that follow."""
-    if entry["epochs"] < usual_epochs:
+    if entry.epochs < usual_epochs:
         return (
-            f"It had {counted(entry['epochs'], 'epoch')} instead of {usual_epochs}: too few to rehearse what the "
+            f"It had {counted(entry.epochs, 'epoch')} instead of {usual_epochs}: too few to rehearse what the "
             "first steps upset. "
         )
-    if entry["steps"] < FEW_STEPS:
+    if entry.steps < FEW_STEPS:
         return (
-            f"It had only {counted(entry['steps'], 'step')}, too few to rehearse what the first ones upset: "
+            f"It had only {counted(entry.steps, 'step')}, too few to rehearse what the first ones upset: "
             "more pictures or more epochs help. "
         )
     return ""
 
 
-def _hardly_learned(entry: dict[str, Any]) -> list[str]:
+def _hardly_learned(entry: HistoryEntry) -> list[str]:
     found = []
-    for name, count in entry["pictures"].items():
+    for name, count in entry.pictures.items():
         missing = []
-        if not entry["kept"][name]:
+        if not entry.kept[name]:
             missing.append("none is kept for rehearsal, so the next learning session will forget it")
-        if count < MIN_PICTURES and name not in entry["after"]["held_out"]:
+        if count < MIN_PICTURES and name not in entry.after.held_out:
             missing.append("none is held out, so how well it is known cannot be said")
         if missing:
             found.append(f"Of {counted(count, 'picture')} of {name} {' and '.join(missing)}. Give 20 or more.")

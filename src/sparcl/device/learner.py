@@ -18,14 +18,17 @@ from typing import Any
 
 import numpy as np
 
+from sparcl.checked import plain
 from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
+from sparcl.device.base_state import BaseState
 from sparcl.device.cautions import cautions
 from sparcl.device.gather import Pictures, decode_files, listed_files, prepare_array
+from sparcl.device.history import HistoryEntry
 from sparcl.device.initial_weights import read_initial
 from sparcl.device.learner_directory import LearnerDirectory, is_free, make_learner
 from sparcl.device.model import OpenedState, open_state
-from sparcl.device.pending import PendingDirectory
+from sparcl.device.pending import Pending, PendingDirectory
 from sparcl.device.prediction import Prediction
 from sparcl.device.preparation import prepare
 from sparcl.device.session import Session, SessionListener, learn_pending
@@ -33,7 +36,7 @@ from sparcl.device.settings import LearnerSettings
 from sparcl.device.states import States
 from sparcl.device.status import describe
 from sparcl.device.time_plan import TimePlan
-from sparcl.errors import SparclError
+from sparcl.errors import SparclError, UnfinishedError
 from sparcl.graph import Graph, build_model
 from sparcl.learning.loop import DivergedError, Stopped, check_batch_sizes
 from sparcl.learning.settings import merge
@@ -59,7 +62,7 @@ class LearnResult:
     """What a learning session did: its entry in the history, the pictures that could not be read, and what went badly
     (`cautions.py`)."""
 
-    entry: dict[str, Any]
+    entry: HistoryEntry
     skipped: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
 
@@ -151,33 +154,41 @@ class Learner:
             raise SparclError(f"{epochs} epochs is impossible. Give a number from 1 to {MAX_EPOCHS:,}.")
         listener = listener or Silent()
         with LearnerDirectory.locked(self.directory, self.settings) as directory:
-            pending = directory.pending
-            if pending.exists():
-                raise SparclError(
-                    f"{self.directory} has a learning session that was interrupted. Continue it: "
-                    f"sparcl learn {quoted(self.directory)} --resume; or drop it: sparcl undo {quoted(self.directory)}"
+            if directory.interrupted is not None:
+                raise UnfinishedError(
+                    f"{self.directory} has a learning session that was interrupted.", "session", self.directory
                 )
-            if pending.begun():
+            if directory.pending.begun():
                 listener.noted("Dropped a learning session that was interrupted while its pictures were being read.")
-                pending.clear()
+                directory.pending.clear()
+            base = BaseState(directory.states, directory.states.newest())
             try:
-                prepare(directory, self.settings, classes, minutes, epochs, self._poll, progress, listener.noted)
+                pending = prepare(
+                    directory, base, self.settings, classes, minutes, epochs, self._poll, progress, listener.noted
+                )
             except BaseException:
-                pending.clear()
+                directory.pending.clear()
                 raise
-            return self._learn_pending(directory, listener, clock)
+            return self._learn_pending(directory, base, pending, listener, clock)
 
     def resume(self, listener: SessionListener | None = None) -> LearnResult:
         """Continue a learning session that was interrupted."""
         with LearnerDirectory.locked(self.directory, self.settings) as directory:
-            if not directory.pending.exists():
+            if directory.interrupted is None:
                 why = "was interrupted while its pictures were being read: give its folders again"
                 raise SparclError(
                     f"The learning session in {self.directory} {why}."
                     if directory.pending.begun()
                     else f"{self.directory} has no interrupted learning session: there is nothing to resume."
                 )
-            return self._learn_pending(directory, listener or Silent(), TimePlan(np.inf))
+            pending = directory.pending.read(directory.interrupted)
+            if pending.request.base != directory.states.newest():
+                raise SparclError(
+                    f"The state from which the interrupted learning session in {self.directory} began is gone. "
+                    f"Drop it with `sparcl undo {quoted(self.directory)}`."
+                )
+            base = BaseState(directory.states, pending.request.base)
+            return self._learn_pending(directory, base, pending, listener or Silent(), TimePlan(np.inf))
 
     def request_stop(self) -> None:
         """Stop at the next safe moment. May be called from a signal handler or another thread."""
@@ -206,15 +217,21 @@ class Learner:
             then = f"after learning session {numbers[0] - 1}" if numbers[0] > 1 else "before it had learned anything"
             return f"Undone learning session {numbers[0]}: {self.directory} is as it was {then}."
 
-    def _learn_pending(self, directory: LearnerDirectory, listener: SessionListener, clock: TimePlan) -> LearnResult:
+    def _learn_pending(
+        self,
+        directory: LearnerDirectory,
+        base: BaseState,
+        pending: Pending,
+        listener: SessionListener,
+        clock: TimePlan,
+    ) -> LearnResult:
         def begun(session: Session) -> None:
             self._session = session
             if self._stop_requested:
                 session.request_stop()
 
         try:
-            skipped = directory.pending.request().skipped
-            entry = learn_pending(self.settings, directory, listener, clock, begun)
+            entry = learn_pending(self.settings, directory, base, pending, listener, clock, begun)
         except Stopped:
             assert self._session is not None
             self._session.checkpoint()
@@ -224,7 +241,7 @@ class Learner:
             slower = self.settings.training.method.options["learning_rate"] / 10
             raise SparclError(
                 f"{error} {self.directory} is as it was before. What it was made with stays, so make another one, "
-                f"for example with --set method.learning_rate={slower:g}."
+                f"for example with method.learning_rate={slower:g}."
             ) from error
         finally:
             self._session = None
@@ -234,7 +251,7 @@ class Learner:
         if isinstance(listener, Silent):
             for caution in found:
                 listener.noted(caution)
-        return LearnResult(entry, skipped, found)
+        return LearnResult(entry, pending.request.skipped, found)
 
     def _poll(self) -> None:
         if self._stop_requested:
@@ -273,4 +290,4 @@ class Learner:
 
     def status(self) -> dict[str, Any]:
         """Classes, samples kept, sparsity, sizes, history."""
-        return describe(self)
+        return dict(plain(describe(self)))

@@ -13,7 +13,7 @@ from sparcl.device import settings as learner_settings
 from sparcl.device import states as state_files
 from sparcl.device.initial_weights import write_initial
 from sparcl.device.model import check_learner
-from sparcl.device.pending import PendingDirectory
+from sparcl.device.pending import PendingDirectory, PendingTask
 from sparcl.device.settings import LearnerSettings
 from sparcl.device.states import States
 from sparcl.errors import SparclError
@@ -32,6 +32,7 @@ class LearnerDirectory:
         self.home = home
         self.states = States(home.subdirectory(state_files.DIRECTORY))
         self.pending = PendingDirectory(home)
+        self.interrupted: PendingTask | None = None  # found when the directory was locked; it can be resumed
 
     @classmethod
     def open(cls, path: Path) -> "LearnerDirectory":
@@ -57,13 +58,18 @@ class LearnerDirectory:
             home.remove_leftovers(*WRITTEN_IN)
             directory.pending.remove_dropped()
             with contextlib.suppress(SparclError) if damaged_pending else contextlib.nullcontext():
-                directory._finish_clearing()
+                directory._find_interrupted()
             yield directory
 
-    def _finish_clearing(self) -> None:
+    def _find_interrupted(self) -> None:
         """A power cut between the new state and the removal of what led to it leaves a session that is finished."""
-        if self.pending.exists() and self.pending.request().base < self.states.newest():
+        if not self.pending.exists():
+            return
+        found = self.pending.read_task()
+        if found.request.base < self.states.newest():
             self.pending.clear()
+        else:
+            self.interrupted = found
 
     def check_name(self) -> None:
         """Raises SparclError if the directory was renamed meanwhile, or another one was put in its place."""

@@ -48,6 +48,14 @@ class LearnRequest:
 
 
 @dataclass(frozen=True)
+class PendingTask:
+    """The task file: what was asked for, and everything about the pictures but the pictures."""
+
+    request: LearnRequest
+    tensors: Tensors
+
+
+@dataclass(frozen=True)
 class Pending:
     """A session whose pictures are all here."""
 
@@ -101,21 +109,33 @@ class PendingDirectory:
             raise self._home.write_error(DIRECTORY, error) from error
         return found
 
-    def write(self, request: LearnRequest, labels: NDArray[np.int64], held_out: NDArray[np.bool_]) -> None:
+    def write(self, request: LearnRequest, labels: NDArray[np.int64], held_out: NDArray[np.bool_]) -> Pending:
+        """From here on the session can be resumed."""
         with self._opened() as directory:
             checkpoints.write(directory, TASK, {"labels": labels, "held_out": held_out}, asdict(request))
+        try:
+            return Pending(request, self._map_images(request), labels, held_out)
+        except UNREADABLE as error:
+            raise self._damaged(error) from error
 
-    def request(self) -> LearnRequest:
-        """What was asked for; raises SparclError if it cannot be read."""
-        return self._read_task()[0]
+    def read_task(self) -> PendingTask:
+        """Without the pictures; raises SparclError if it cannot be read."""
+        try:
+            with self._opened() as directory, directory.open_file(TASK) as file:
+                tensors, state = tensor_files.read(file)
+            fields = {name: state[name] for name in LearnRequest.__dataclass_fields__}
+            return PendingTask(check(LearnRequest, fields), tensors)
+        except UNREADABLE as error:
+            raise self._damaged(error) from error
 
-    def read(self) -> Pending:
-        request, tensors = self._read_task()
+    def read(self, task: PendingTask) -> Pending:
+        """With its pictures; raises SparclError if they have changed."""
+        request = task.request
         try:
             images = self._map_images(request)
             if zlib.crc32(images.data) != request.checksum:
                 raise ValueError(f"{IMAGES} has changed")
-            return Pending(request, images, *_checked(request, tensors))
+            return Pending(request, images, *_checked(request, task.tensors))
         except UNREADABLE as error:
             raise self._damaged(error) from error
 
@@ -125,15 +145,6 @@ class PendingDirectory:
             if os.fstat(file.fileno()).st_size != math.prod(shape):
                 raise ValueError(f"{IMAGES} has the wrong size")
             return np.memmap(file, np.uint8, mode="r", shape=shape).view(np.ndarray)
-
-    def _read_task(self) -> tuple[LearnRequest, Tensors]:
-        try:
-            with self._opened() as directory, directory.open_file(TASK) as file:
-                tensors, state = tensor_files.read(file)
-            fields = {name: state[name] for name in LearnRequest.__dataclass_fields__}
-            return check(LearnRequest, fields), tensors
-        except UNREADABLE as error:
-            raise self._damaged(error) from error
 
     # Where it stands
 

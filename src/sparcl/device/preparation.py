@@ -13,7 +13,7 @@ from sparcl.device.base_state import BaseState
 from sparcl.device.gather import Gathered, Pictures
 from sparcl.device.learner_directory import LearnerDirectory
 from sparcl.device.model import MAX_CLASSES
-from sparcl.device.pending import LearnRequest
+from sparcl.device.pending import LearnRequest, Pending
 from sparcl.device.settings import LearnerSettings, PictureSettings
 from sparcl.errors import SparclError
 from sparcl.wording import counted
@@ -24,6 +24,7 @@ Note = Callable[[str], None]
 
 def prepare(
     directory: LearnerDirectory,
+    base: BaseState,
     settings: LearnerSettings,
     classes: Mapping[str, Pictures],
     minutes: float | None,
@@ -31,9 +32,8 @@ def prepare(
     poll: Callable[[], None],
     progress: Progress | None,
     note: Note,
-) -> None:
+) -> Pending:
     """`poll` may raise to break it off."""
-    base = BaseState(directory.states, directory.states.newest())
     new = [_checked_name(name) for name in classes if name not in base.classes]
     names = (*base.classes, *new)
     if not classes:
@@ -56,7 +56,7 @@ def prepare(
     held = _hold_out(base, names, digests, labels, settings.pictures)
     skipped = tuple(gathered.skipped)
     request = LearnRequest(base.number, names, len(new), size, len(labels), checksum, skipped, minutes, epochs)
-    directory.pending.write(request, labels, held)
+    return directory.pending.write(request, labels, held)
 
 
 def _note_contradictions(

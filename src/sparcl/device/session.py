@@ -10,16 +10,18 @@ import datetime
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparcl.checked import plain
 from sparcl.data import Task
 from sparcl.device.assignment import augmentation_of, check_that_it_fits, description_of, task_of, training_of
 from sparcl.device.base_state import BaseState
 from sparcl.device.growth import grow, shrink_buffer
 from sparcl.device.held_out import digests
+from sparcl.device.history import HistoryEntry
 from sparcl.device.initial_weights import begin_with_initial
 from sparcl.device.judgement import Judgement, judge
 from sparcl.device.learner_directory import LearnerDirectory
@@ -92,8 +94,8 @@ class Session(Loop):
         self.time = TimePlan(60 * minutes if minutes else np.inf, used + clock.used)
         self._last_checkpoint = time.monotonic()
 
-    def run(self) -> tuple[Tensors, State]:
-        """Learn, and return the next state."""
+    def run(self) -> tuple[Tensors, State, HistoryEntry]:
+        """Learn, and return the next state with what its history says of this session."""
         if self.before is None:
             held, labels = self._held_out(before=True)
             self.before = judge(self.method, held, labels, self.base.classes, None, self.poll)
@@ -210,35 +212,33 @@ class Session(Loop):
 
     def _next_state(
         self, held: NDArray[np.uint8], labels: NDArray[np.int64], after: Judgement
-    ) -> tuple[Tensors, State]:
+    ) -> tuple[Tensors, State, HistoryEntry]:
         request, task = self.pending.request, self.task
         buffer = self._buffer()
         kept = buffer.labels[: len(buffer)]
-        entry = {
-            "number": self.base.number + 1,
-            "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "pictures": {
-                request.classes[label]: int((task.train.labels == label).sum())
-                for label in np.unique(task.train.labels)
-            },
-            "kept": {request.classes[label]: int((kept == label).sum()) for label in np.unique(task.train.labels)},
-            "new": list(request.classes[len(request.classes) - request.new :]),
-            "skipped": len(request.skipped),
-            "epochs": self.epochs,
-            "steps": self.position.total_steps - self.base.position.total_steps,
-            "seconds": round(self.time.used, 1),
-            "before": self.before.to_json() if self.before else None,
-            "after": after.to_json(),
-        }
+        of_these = np.unique(task.train.labels)
+        entry = HistoryEntry(
+            number=self.base.number + 1,
+            when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            pictures={request.classes[label]: int((task.train.labels == label).sum()) for label in of_these},
+            kept={request.classes[label]: int((kept == label).sum()) for label in of_these},
+            new=list(request.classes[len(request.classes) - request.new :]),
+            skipped=len(request.skipped),
+            epochs=self.epochs,
+            steps=self.position.total_steps - self.base.position.total_steps,
+            seconds=round(self.time.used, 1),
+            before=self.before,
+            after=after,
+        )
         self.position.next_task()
         self.order = np.empty(0, np.int64)
         tensors, state = capture_loop(self)
         tensors |= {"held_out.images": held, "held_out.labels": labels}
         state |= {
             "network": self.description.to_json(),
-            "history": [*self.base.history, entry][-HISTORY_KEPT:],
+            "history": plain([*self.base.history, entry][-HISTORY_KEPT:]),
         }
-        return tensors, state
+        return tensors, state, entry
 
     def _held_out(self, before: bool) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """All pictures to judge by; those of the classes known before, or of all."""
@@ -262,23 +262,17 @@ class Session(Loop):
 def learn_pending(
     settings: LearnerSettings,
     directory: LearnerDirectory,
+    base: BaseState,
+    pending: Pending,
     listener: SessionListener,
     clock: TimePlan,
     on_session: Callable[[Session], None],
-) -> dict[str, Any]:
-    """Learn what is pending and commit it; returns the entry of the history. `clock` runs since the command began."""
-    learner, pending = directory.home.path, directory.pending.read()
-    if pending.request.base != directory.states.newest():
-        raise SparclError(
-            f"The state from which the interrupted learning session in {learner} began is gone. "
-            f"Drop it with `sparcl undo {quoted(learner)}`."
-        )
-    base = BaseState(directory.states, pending.request.base)
-    session = Session(settings, base, pending, directory.pending, learner, listener, clock)
+) -> HistoryEntry:
+    """Learn what is pending on top of `base`, and commit it. `clock` runs since the command began."""
+    session = Session(settings, base, pending, directory.pending, directory.home.path, listener, clock)
     on_session(session)
-    tensors, state = session.run()
-    directory.states.commit(pending.request.base + 1, tensors, state, settings.undo_steps + 1)
+    tensors, state, entry = session.run()
+    directory.states.commit(base.number + 1, tensors, state, settings.undo_steps + 1)
     with contextlib.suppress(SparclError):  # it is learned: what cannot be removed now is removed by the next one
         directory.pending.clear()
-    entry: dict[str, Any] = state["history"][-1]
     return entry

@@ -80,7 +80,7 @@ def make(changes: Values) -> LearnerSettings:
         for_sgd = () if not uses_adamw(training) else ("learning_rate",)
         defaults = {name: value for name, value in DERPP_DEFAULTS.items() if name not in for_sgd}
         training = {**training, "method": {**defaults, **method}}
-    values["training"] = plain(resolve(training))
+    values["training"] = resolve(training)
     return _checked(validated(LearnerSettings, values))
 
 

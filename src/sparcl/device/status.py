@@ -1,4 +1,4 @@
-"""Everything there is to know about a learner, as plain values."""
+"""Everything there is to know about a learner."""
 
 import contextlib
 import os
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def describe(learner: "Learner") -> dict[str, Any]:
-    """Also while it learns or is undone: a state that vanishes while it is read is looked for again."""
+    """The history as HistoryEntry, everything else as plain values.
+
+    Also while it learns or is undone: a state that vanishes while it is read is looked for again.
+    """
     for _ in range(ATTEMPTS):
         directory = LearnerDirectory.open(learner.directory)
         number = directory.states.newest()
@@ -75,7 +78,7 @@ def _unfinished(directory: LearnerDirectory, base: BaseState) -> tuple[bool, boo
     pending = directory.pending
     try:
         if pending.exists():
-            return (pending.request().base == base.number,) * 2
+            return (pending.read_task().request.base == base.number,) * 2
     except SparclError:
         if pending.exists():  # otherwise it ended while it was looked at, and was never damaged
             raise

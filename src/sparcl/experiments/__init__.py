@@ -7,3 +7,5 @@
 A trial is one run. Its directory is named by the hash of its settings, so a trial that several tables need is run once,
 and one that was broken off goes on from its checkpoint, whoever asks for it next.
 """
+
+__all__: list[str] = []  # modules are imported by name, so that nothing is loaded that nobody asked for

@@ -125,7 +125,7 @@ def trials(
         values = settings.merge(values, part)
     values = settings.with_changes(values, changes)
     if "seed" in values:
-        raise SparclError("The seeds of an experiment are set with --seeds, not as a setting.")
+        raise SparclError("An experiment runs with several seeds: choose how many (seeds), and do not set seed.")
     chosen = settings.resolve({**values, "seed": 0})
     seeded = [replace(chosen, seed=seed) for seed in seeds]
     return [Trial(f"{row.label}, {group.dataset}, seed {one.seed}", one) for one in seeded]

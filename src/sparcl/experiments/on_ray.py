@@ -92,7 +92,7 @@ class RayPool:
         for name, amount in needed.items():
             most = max((node["Resources"].get(name, 0) for node in self._ray.nodes() if node["Alive"]), default=0)
             if amount > most:
-                remedy = "--threads" if name == "CPU" else "--memory"
+                remedy = "threads" if name == "CPU" else "memory"
                 raise SparclError(
                     f"A trial asks for {amount} of {name}, no machine has over {most:.0f}: lower {remedy}."
                 )

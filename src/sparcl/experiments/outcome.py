@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparcl.errors import SparclError
 from sparcl.experiments.experiment import Column, Experiment, ExperimentRow, Group, Printed
-from sparcl.experiments.trial import Trial, is_finished
+from sparcl.experiments.trial import Trial
 from sparcl.learning.costs import paper_network
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.report.comparison import measures
@@ -149,7 +149,7 @@ def missing_seeds(cells: Cells, root: Path) -> list[str]:
     """A line for each cell whose mean is not over all of its seeds."""
     lines = []
     for (label, dataset), trials in cells.items():
-        without = [str(trial.settings.seed) for trial in trials if not is_finished(trial.directory(root))]
+        without = [str(trial.settings.seed) for trial in trials if not trial.directory(root).is_finished()]
         if without:
             seeds = f"seed {without[0]}" if len(without) == 1 else f"seeds {', '.join(without)}"
             lines.append(f"{label} ({dataset}) is without {seeds}, which did not finish.")
@@ -158,14 +158,14 @@ def missing_seeds(cells: Cells, root: Path) -> list[str]:
 
 def warnings(cells: Cells, root: Path) -> list[str]:
     """What runs say about their own results."""
-    finished = [trial for trials in cells.values() for trial in trials if is_finished(trial.directory(root))]
+    finished = [trial for trials in cells.values() for trial in trials if trial.directory(root).is_finished()]
     return [f"Warning: {trial.label}: {line}" for trial in finished for line in trial.directory(root).warnings()]
 
 
 def _finished(trials: Sequence[Trial], root: Path) -> list[RunDirectory]:
     """Those of a cell's runs that have a result: a seed that failed must not take the others with it."""
     directories = [trial.directory(root) for trial in trials]
-    return [directory for directory in directories if is_finished(directory)]
+    return [directory for directory in directories if directory.is_finished()]
 
 
 def _counted(run: RunDirectory) -> float | None:

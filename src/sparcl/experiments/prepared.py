@@ -43,7 +43,7 @@ def prepare(name: str, request: ExperimentRequest, estimates: Estimates) -> list
     if name != EVERYTHING:
         return [_one(name, load(name), request, estimates)]
     if request.only:
-        raise SparclError("--only chooses rows of one table or figure, not of all of them.")
+        raise SparclError("Rows are chosen (only) of one table or figure, not of all of them.")
     every = {one: load(one) for one in names()}
     wanted = {
         one: loaded

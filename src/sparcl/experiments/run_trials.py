@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from sparcl.experiments.launch import Ended
-from sparcl.experiments.trial import Progress, Trial, is_finished, progress_of
+from sparcl.experiments.trial import Progress, Trial, progress_of
 from sparcl.learning.run_directory import RunDirectory
 
 MAX_LOSSES = 3  # a trial whose process is killed again and again is given up
@@ -58,7 +58,7 @@ def run_trials(
     statuses: dict[Path, TrialStatus] = {}
     for trial in trials:  # equal settings are one trial
         directory = trial.directory(root)
-        place: Place = "cached" if is_finished(directory) else "waiting"
+        place: Place = "cached" if directory.is_finished() else "waiting"
         statuses.setdefault(directory.path, TrialStatus(trial, directory.path, place))
     everything = list(statuses.values())
     eta = Eta(everything, clock)

@@ -26,7 +26,7 @@ from sparcl.experiments.launch import TrialRequest
 from sparcl.experiments.memory import demand_mb
 from sparcl.experiments.on_ray import NEEDS_RAY, connect, run_request
 from sparcl.experiments.sweep import Range, SearchPlan, Sweep, flattened
-from sparcl.experiments.trial import Trial, is_finished
+from sparcl.experiments.trial import Trial
 from sparcl.learning.settings import validated
 from sparcl.report.comparison import measures
 
@@ -67,7 +67,7 @@ class Judge:
         accuracies = []
         for trial in self.trials(point):
             directory = trial.directory(self.root)
-            if not is_finished(directory):
+            if not directory.is_finished():
                 settings = plain(trial.settings)
                 request = TrialRequest(directory.path, settings, self.threads, self.plugins)
                 state, message = run_request(request.to_json(), self.threads)

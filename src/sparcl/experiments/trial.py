@@ -56,20 +56,12 @@ def progress_of(directory: RunDirectory) -> Progress | None:
         return None
 
 
-def is_finished(directory: RunDirectory) -> bool:
-    return (directory.path / "result.json").is_file()
-
-
-def has_begun(directory: RunDirectory) -> bool:
-    return (directory.path / "settings.json").is_file()
-
-
 def adopt(trials: Iterable[Trial], root: Path, finished_runs: Iterable[Path]) -> list[tuple[Trial, Path]]:
     """Take over the results of finished runs whose settings are those of a trial; their checkpoints stay behind."""
     found = {}
     for path in finished_runs:
         directory = RunDirectory.open(path)
-        if not is_finished(directory):
+        if not directory.is_finished():
             raise SparclError(f"{path} is not finished, and only finished runs can be taken over.")
         stored = directory.settings()  # with the options that did not exist yet when it was made
         # A run stores the backend that it used; a trial leaves the choice open.
@@ -77,7 +69,7 @@ def adopt(trials: Iterable[Trial], root: Path, finished_runs: Iterable[Path]) ->
     taken = []
     for trial in trials:
         source, target = found.get(run_key(trial.settings)), trial.directory(root)
-        if source is not None and not is_finished(target):
+        if source is not None and not target.is_finished():
             make_directory(target.path)
             with locked(target.path) as held:
                 for name in (name for name in ADOPTED if (source / name).is_file()):

@@ -16,18 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from sparcl.checked import plain
-from sparcl.data import load_stream
 from sparcl.errors import SparclError
-from sparcl.experiments.trial import PROGRESS_FILE, Progress, has_begun, is_finished
+from sparcl.experiments.trial import PROGRESS_FILE, Progress
 from sparcl.files import BusyError, Directory, locked
-from sparcl.learning import environment
 from sparcl.learning.evaluation import Accuracies
 from sparcl.learning.plugins import import_plugins
 from sparcl.learning.position import Position
 from sparcl.learning.run_directory import RunDirectory
+from sparcl.learning.runner import Run
 from sparcl.learning.settings import resolve
-from sparcl.learning.stopping import stopping_on_signals
-from sparcl.learning.trainer import Stopped, Trainer
+from sparcl.learning.trainer import Stopped
 
 FINISHED, FAILED, STOPPED = 0, 1, 3
 SAID = "sparcl: "  # before what a person shall read
@@ -98,24 +96,18 @@ def _work(request: dict[str, Any]) -> int:
     with contextlib.ExitStack() as stack:
         directory = RunDirectory(path, _lock(stack, path))
         directory.remove_leftovers()
-        if is_finished(directory):
+        if directory.is_finished():
             return FINISHED
-        resumes = has_begun(directory)
-        chosen = directory.settings() if resumes else resolve(request["settings"])
-        if not resumes:
-            chosen = replace(chosen, threads=request["threads"])
+        chosen = None if directory.has_begun() else replace(resolve(request["settings"]), threads=request["threads"])
+        run = Run(directory, chosen)
         report = ProgressFile(directory)
         stack.callback(report.close)
-        stream = load_stream(chosen.dataset, order_seed=chosen.seed, **vars(chosen.data))
-        trainer = Trainer(chosen, stream, directory, report)
-        if not resumes:
-            directory.begin(trainer.settings, environment.describe())
-        _stop_when_abandoned(trainer)
-        with stopping_on_signals(trainer):
-            try:
-                trainer.run()
-            except Stopped:
-                return STOPPED
+        run.prepare(report)
+        _stop_when_abandoned(run)
+        try:
+            run.learn()
+        except Stopped:
+            return STOPPED
     return FINISHED
 
 
@@ -130,10 +122,10 @@ def _lock(stack: contextlib.ExitStack, path: Path) -> Directory:
             time.sleep(0.2)
 
 
-def _stop_when_abandoned(trainer: Trainer) -> None:
+def _stop_when_abandoned(run: Run) -> None:
     def watch() -> None:
         os.read(0, 1)  # returns when the other end is closed
-        trainer.request_stop()
+        run.request_stop()
 
     threading.Thread(target=watch, daemon=True).start()
 

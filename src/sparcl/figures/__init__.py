@@ -5,3 +5,5 @@ panels ──► several line plots                └─► png
 heatmap, raster: for pages only
 palette: every colour, and how each kind of mark looks
 """
+
+__all__: list[str] = []  # modules are imported by name, so that nothing is loaded that nobody asked for

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparcl.data import Progress, Stream, load_stream
-from sparcl.errors import SparclError
+from sparcl.errors import SparclError, UnfinishedError
 from sparcl.graph import Graph, build_model
 from sparcl.learning.position import Position
 from sparcl.learning.run_directory import RunDirectory
@@ -33,9 +33,7 @@ def learned_by(directory: RunDirectory, progress: Progress | None = None) -> Lea
         )
     found = directory.load_checkpoint()
     if found is None:
-        raise SparclError(
-            f"{directory.path} has no checkpoint yet. Let it run on: sparcl run --resume {directory.path}"
-        )
+        raise UnfinishedError(f"{directory.path} has no checkpoint yet.", "run", directory.path)
     tensors, state = found
     stream = load_stream(settings.dataset, order_seed=settings.seed, progress=progress, **vars(settings.data))
     if state.get("data") != stream.fingerprint:
@@ -51,7 +49,7 @@ def learned_by(directory: RunDirectory, progress: Progress | None = None) -> Lea
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SparclError(f"The checkpoint in {directory.path} does not belong to this run ({reason}).") from error
     if not names:
-        raise SparclError(f"{directory.path} has learned nothing yet. Let it run on: sparcl run --resume DIR")
+        raise UnfinishedError(f"{directory.path} has learned nothing yet.", "run", directory.path)
     return LearnedNetwork(graph, parameters, names, stream.augmentation.mean, stream.augmentation.std)
 
 

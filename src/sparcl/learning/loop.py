@@ -29,12 +29,17 @@ from sparcl.learning.epoch_steps import EpochSteps
 from sparcl.learning.position import PhaseClock, Position
 from sparcl.learning.settings import Settings
 from sparcl.methods import METHODS, Batch, MethodContext, TaskwiseRehearsal
+from sparcl.metrics.schedule import batches
 from sparcl.network import build_network, choose_backend
 from sparcl.sparsity import SPARSIFIERS, Moment, SparsifierContext
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: learning was asked to stop, and its state is saved)
-    """Learning was asked to stop; its checkpoint is written."""
+    """Learning was asked to stop, perhaps by a signal; its checkpoint is written."""
+
+    def __init__(self, signal: int | None = None) -> None:
+        super().__init__()
+        self.signal = signal
 
 
 class DivergedError(SparclError):
@@ -231,12 +236,8 @@ class Loop:
         self.sparsifier.records = []
 
     def batches(self, samples: int) -> int:
-        """How many batches so many samples make. A lone last sample joins the batch before it: batch statistics of a
-        single sample mean nothing."""
-        whole, rest = divmod(samples, self.settings.batch_size)
-        if whole and (self.settings.drop_last or (rest == 1 and self.settings.batch_size > 1)):
-            return whole
-        return whole + (rest > 0)
+        """How many batches the samples make."""
+        return batches(samples, self.settings.batch_size, self.settings.drop_last)
 
     def epoch_steps(self, task: Task, epochs: int) -> EpochSteps:
         """The steps of a task of this many epochs."""

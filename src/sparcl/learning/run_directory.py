@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparcl.checked import plain
-from sparcl.errors import SparclError
+from sparcl.errors import SparclError, UnfinishedError
 from sparcl.files import LEFTOVER, Directory, as_json, from_json, write_error
 from sparcl.learning import checkpoints, settings
 from sparcl.learning.settings import Settings
@@ -45,9 +45,9 @@ class RunDirectory:
     def check_free(path: Path) -> None:
         """That a new run can be put there."""
         if (path / "settings.json").exists():
-            raise SparclError(f"{path} already holds a run. Continue it with --resume {path}, or choose another --out.")
+            raise UnfinishedError(f"{path} already holds a run. For a new one choose another directory.", "run", path)
         if not RunDirectory.is_free(path):
-            raise SparclError(f"{path} exists and is not an empty directory. Choose another --out.")
+            raise SparclError(f"{path} exists and is not an empty directory. Choose another one.")
 
     @staticmethod
     def is_free(path: Path) -> bool:
@@ -102,6 +102,15 @@ class RunDirectory:
     def current_path(self) -> Path:
         """Where it is by now, if it was renamed while the run was being made; raises SparclError if it was removed."""
         return self._held.current_path() if self._held else self.path
+
+    def has_begun(self) -> bool:
+        return self._is_there("settings.json")
+
+    def is_finished(self) -> bool:
+        return self._is_there("result.json")
+
+    def _is_there(self, name: str) -> bool:
+        return self._held.exists(name) if self._held else (self.path / name).is_file()
 
     def settings(self) -> Settings:
         """To run with: the method and the sparsifier must be known."""

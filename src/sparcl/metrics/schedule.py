@@ -121,9 +121,7 @@ class Stage:
 
     @property
     def steps_per_epoch(self) -> int:
-        """A lone last sample joins the batch before it."""
-        whole, rest = divmod(self.samples, self.plan.batch)
-        return whole if whole and (rest == 1 or self.plan.drop_last) else whole + (rest > 0)
+        return batches(self.samples, self.plan.batch, self.plan.drop_last)
 
     @property
     def presented(self) -> int:
@@ -173,6 +171,13 @@ class Stage:
         passes = (current + self.replay_passes * self.replayed) // plan.batch
         terms = 2 if self.replay_passes else 1
         return capped_importance_batches(plan.sparse.importance_batches, passes, terms) if self.mask_adjusted else 0
+
+
+def batches(samples: int, batch_size: int, drop_last: bool) -> int:
+    """How many batches the samples make. A lone last sample joins the batch before it: batch statistics of a single
+    sample mean nothing."""
+    whole, rest = divmod(samples, batch_size)
+    return whole if whole and (rest == 1 or drop_last) else whole + (rest > 0)
 
 
 def capped_importance_batches(wanted: int, stage_passes: int, terms: int) -> int:

@@ -7,6 +7,7 @@ from sparcl.checked import plain
 from sparcl.errors import SparclError
 from sparcl.learning.protocols import DEFAULT_PROTOCOL
 from sparcl.learning.settings import Settings, resolve
+from sparcl.sparsity import SPARSIFIERS
 
 # The name of a row says these, or they change no result.
 SILENT = (
@@ -21,7 +22,7 @@ SILENT = (
     "weights.digest",
 )
 # Other settings have other defaults with these, so they are not changed where they follow them.
-LEADING = ("buffer_size", "optimizer.name", "sparsifier.preset", "weights.file")
+LEADING = ("buffer_size", "optimizer.name", "weights.file")
 TABLES = ("rates.", "sparsifier.layer_sparsity.")  # empty by default
 
 
@@ -35,7 +36,9 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
         "sparsifier": settings.sparsifier.name,
         "sparsity": settings.sparsity,
     }
-    sparsifier = {name: value for name, value in stored["sparsifier"].items() if name in ("name", "preset")}
+    known = SPARSIFIERS.get(settings.sparsifier.name)
+    options = known.leading_options if known else ()
+    sparsifier = {name: value for name, value in stored["sparsifier"].items() if name in ("name", *options)}
     try:
         defaults = flattened(plain(resolve(preset)))
         leading = {
@@ -45,7 +48,8 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
             "weights": stored["weights"],
         }
         following = {**preset, **leading}
-        expected = flattened(plain(resolve(following))) | {key: defaults.get(key) for key in LEADING}
+        expected = flattened(plain(resolve(following)))
+        expected |= {key: defaults.get(key) for key in (*LEADING, *(f"sparsifier.{name}" for name in options))}
         expected["protocol"] = DEFAULT_PROTOCOL
     except SparclError:
         return {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparcl.checked import plain
-from sparcl.errors import SparclError
+from sparcl.errors import SparclError, UnfinishedError
 from sparcl.files import write_text
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings, run_key
@@ -55,7 +55,7 @@ def headings(rows: Sequence[ComparisonRow]) -> list[str]:
     return [h for h in dict.fromkeys((*accuracies, *CLASS_INCREMENTAL, *DOMAIN_INCREMENTAL, *COSTS)) if h in wanted]
 
 
-def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> list[ComparisonRow]:
+def compare(paths: Sequence[Path], note: Callable[[SparclError], None] = lambda _: None) -> list[ComparisonRow]:
     """One row for each group of runs, in the order in which they were given.
 
     What is not a finished run is left out, and `note` is told; if nothing is left, that is an error.
@@ -69,15 +69,15 @@ def compare(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None)
             found = _Finished(settings, path, _processor(directory), measured, directory.warnings())
             key = run_key(replace(settings, seed=0))
         except SparclError as error:
-            note(f"Left out: {error}")
+            note(error)
             continue
         if not found.measured:
-            note(f"Left out: {path} is not finished. Continue it with: sparcl run --resume {path}")
+            note(UnfinishedError(f"{path} is not finished.", "run", path))
             continue
         group = groups.setdefault(key, [])
         same = [other.path for other in group if other.settings.seed == settings.seed]
         if same:
-            note(f"Left out: {path} is the same run as {same[0]}, with the same seed.")
+            note(SparclError(f"{path} is the same run as {same[0]}, with the same seed."))
             continue
         group.append(found)
     if not groups:

@@ -87,7 +87,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
             super().__init__((ADDRESS, port), _Handler)
         except OSError as error:
             raise SparclError(
-                f"Port {port} of {ADDRESS} cannot be used: {error.strerror}. Choose another with --port, or --port 0."
+                f"Port {port} of {ADDRESS} cannot be used: {error.strerror}. Choose another port, or 0 for any."
             ) from error
         except OverflowError as error:
             raise SparclError(f"There is no port {port}: choose one from 0 to 65535.") from error

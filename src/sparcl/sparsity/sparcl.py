@@ -62,6 +62,7 @@ OFFICIAL_SETTINGS: Mapping[str, Any] = {"drop_last": True}
 
 class SparCL(Sparsifier, name="sparcl"):
     open_ended = True
+    leading_options = ("preset",)
 
     preset: Annotated[Literal["paper", "official"], "paper, or official: as in the authors' released code"] = "paper"
     tdm: Annotated[bool, "task-aware dynamic masking: the active weights move"] = True

@@ -64,6 +64,8 @@ class Sparsifier(GradientWatcher):
     layers: Annotated[list[str], "names of the sparse layers; empty: all convolutions but the first and 1x1"] = []  # noqa: RUF012 (a default that is never changed)
     layer_sparsity: Annotated[dict[str, Share], "the sparsity of single layers, by name"] = {}  # noqa: RUF012
 
+    #: Options from which others follow (see `implied`): tables name them, and not what follows.
+    leading_options: ClassVar[tuple[str, ...]] = ()
     #: Whether it can go on for ever: a learner does not know how many tasks will come, nor how long they are.
     open_ended: ClassVar[bool] = False
     name: ClassVar[str] = ""
