@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from comparing import Results, copy_of, random_batch, run
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -31,7 +32,6 @@ from sparcl.network.parameters import Index
 from sparcl.network.torch import TorchNetwork
 from sparcl.operations import BatchNorm, Conv, GlobalAveragePool, HardSwish, Linear, MaxPool, Relu, Relu6
 
-TOLERANCE = 1e-4  # of the largest element of a tensor
 SOUND = 1e-5  # how far torch in float32 may be off
 KINK = 3e-6  # how near to a kink, of the largest element of a map, is too near
 CONSTANT = 0.03  # a channel whose deviation is smaller, of its largest element, is too near to constant to normalise
@@ -100,16 +100,6 @@ def cases(draw) -> Case:
     )
 
 
-def copy_of(graph: Graph, parameters: Parameters, dtype: type = np.float32) -> Parameters:
-    other = Parameters(graph, dtype)
-    other.set_index(dict(parameters.index))
-    other.values.flat[...] = parameters.values.flat
-    other.gradients.flat[...] = parameters.gradients.flat
-    other.statistics.flat[...] = parameters.statistics.flat
-    other.updated = dict(parameters.updated)
-    return other
-
-
 # ----------------------------------------------------------------------------------------------------- the comparison
 
 
@@ -139,37 +129,6 @@ class Watched(TorchNetwork):
         return super()._compute(node, inputs, train, momentum)
 
 
-@dataclass
-class Results:
-    """What a network gives: logits, gradients and so on, by name."""
-
-    tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
-
-    def add(self, parameters: Parameters, **others: NDArray[Any]) -> "Results":
-        self.tensors |= {f"gradient of {name}": parameters.gradients[name].copy() for name in parameters.gradients}
-        self.tensors |= {name: parameters.statistics[name].copy() for name in parameters.statistics}
-        self.tensors |= others
-        return self
-
-    def errors(self, expected: "Results") -> dict[str, float]:
-        """Of each tensor, relative to its largest element."""
-        largest = {name: float(np.abs(tensor).max(initial=0)) for name, tensor in expected.tensors.items()}
-        overall = max(largest.values())
-        found = {}
-        for name, tensor in expected.tensors.items():
-            error = float(np.abs(self.tensors[name] - tensor).max(initial=0))
-            # Some gradients are what is left when larger ones cancel: of a single weight before a norm; or nothing is
-            # left, as of a bias before a norm.
-            scale = max(largest[name], (1e-2 if largest[name] > 1e-9 * overall else 0.1) * overall)
-            found[name] = error / scale if scale else error
-        return found
-
-    def assert_close(self, expected: "Results", tolerance: float = TOLERANCE) -> None:
-        # Not "error > tolerance", which would let NaN pass.
-        wrong = {name: error for name, error in self.errors(expected).items() if not error <= tolerance}
-        assert not wrong, f"relative errors: {wrong}"
-
-
 def poisoned(floats: int) -> _engine.Arena:
     """Memory full of NaN: a number that was never written and is used all the same shows."""
     lanes = _engine.lanes()
@@ -187,20 +146,6 @@ def poisoned(floats: int) -> _engine.Arena:
 def poison(network: NativeNetwork, images: int) -> None:
     floats = compile_graph(network.graph, images, _engine.lanes()).arena
     network.give_back(poisoned(floats))
-
-
-def random_batch(graph: Graph, images: int, generator: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
-    pictures = generator.normal(size=(images, *graph.input_shape)).astype(np.float32)
-    return pictures, generator.normal(size=(images, graph.classes)).astype(np.float32)
-
-
-def run(network: Any, images: NDArray[Any], d_logits: NDArray[Any], **options: Any) -> NDArray[Any]:
-    """Forward and backward; the logits."""
-    dtype = network.parameters.values.flat.dtype
-    dense = options.pop("dense_gradients", None)
-    logits, context = network.forward(images.astype(dtype), **options)
-    network.backward(context, d_logits.astype(dtype), dense)
-    return logits
 
 
 def copies_of(graph: Graph, parameters: Parameters) -> tuple[Watched, TorchNetwork]:
