@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from benchmarks.publish import parser, publish
+from benchmarks.publish import parsed, parser, publish
 from sparcl.graph import build_model
 from sparcl.methods import cross_entropy
 from sparcl.network import Network, Sgd, build_network
@@ -65,10 +65,10 @@ def build(sparsity: float, width: int, q: float) -> Side:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, "masks")
     arguments.add_argument("--width", type=int, default=64)
     arguments.add_argument("--rounds", type=int, default=5)
-    options = arguments.parse_args()
+    options = parsed(arguments)
     rows = []
     for sparsity in (0.75, 0.90, 0.95):
         q = gradient_share(sparsity, None)
@@ -85,7 +85,7 @@ def main() -> None:
     protocol = (
         f"ResNet-18 of width {options.width}, batch {BATCH}; medians of {options.rounds} turns of {INTERVAL} steps."
     )
-    publish("masks", headings, rows, protocol, options.into)
+    publish(options, headings, rows, protocol)
 
 
 if __name__ == "__main__":

@@ -7,24 +7,23 @@ for ResNet-18 of width 64.
 """
 
 import statistics
-import time
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from benchmarks.gradient_masks import build
-from benchmarks.publish import parser, publish
+from benchmarks.publish import parsed, parser, publish
+from sparcl.bench.timing import seconds_of
 from sparcl.network.native import NativeNetwork
 from sparcl.sparsity.layers import sparse_layers
 from sparcl.sparsity.masks import random_mask
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, "rebuild")
     arguments.add_argument("--width", type=int, default=64)
     arguments.add_argument("--repeats", type=int, default=9)
-    options = arguments.parse_args()
+    options = parsed(arguments)
     rows = []
     generator = np.random.default_rng(2)
     for sparsity in (0.75, 0.90, 0.95):
@@ -36,20 +35,14 @@ def main() -> None:
         side.step()
         for _ in range(options.repeats):
             index = {layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers}
-            steps.append(_seconds(side.step))
-            moves.append(_seconds(partial(network.parameters.set_index, index)))
-            sorts.append(_seconds(network.prepare))
+            steps.append(seconds_of(side.step))
+            moves.append(seconds_of(partial(network.parameters.set_index, index)))
+            sorts.append(seconds_of(network.prepare))
         step, rebuild, moving = (statistics.median(times) for times in (steps, sorts, moves))
         rows.append((f"{sparsity:g}", f"{1000 * rebuild:.1f}", f"{rebuild / step:.2f}", f"{1000 * moving:.1f}"))
     headings = ("sparsity", "ms to sort all masks", "as a share of a training step", "ms to move the stored weights")
     protocol = f"ResNet-18 of width {options.width}, batch 32; medians of {options.repeats}, in turns with plain steps."
-    publish("rebuild", headings, rows, protocol, options.into)
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    publish(options, headings, rows, protocol)
 
 
 if __name__ == "__main__":
