@@ -9,38 +9,33 @@ take turns, each in a process of its own. The claim: a ratio of at most 1.03.
 
 import contextlib
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 
 from benchmarks.publish import parsed, parser, publish
 from sparcl.bench.contender import Contender, Side, start
 from sparcl.bench.dense import module_of
+from sparcl.bench.loop_side import loop_of, random_task, step_of
 from sparcl.bench.tables import milliseconds, rounds
 from sparcl.bench.timing import Step, Times, interleaved
 from sparcl.bench.watched import DEFAULT_LIMITS
 from sparcl.bench.workload import Workload
-from sparcl.data import Augmentation, Samples, Task
-from sparcl.graph import build_model
-from sparcl.learning.loop import Loop
-from sparcl.learning.settings import resolve
 from sparcl.network.backend import available_cores
 
-CLASSES, IMAGES, BATCH, BUFFER = 10, 4096, 32, 500
-MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2615)
+IMAGES, BATCH, BUFFER = 4096, 32, 500
 
 
 class ByHand:
     """DER++ as one would write it directly in torch."""
 
-    def __init__(self, width: int, images: np.ndarray, labels: np.ndarray) -> None:
+    def __init__(self, work: Workload) -> None:
+        images, labels = work.samples(IMAGES)
         self.images, self.labels = torch.from_numpy(images), torch.from_numpy(labels)
-        graph = Workload(width=width, classes=CLASSES).graph()
-        self.model = module_of(graph).to(memory_format=torch.channels_last)
+        self.model = module_of(work.graph()).to(memory_format=torch.channels_last)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.03)
-        self.mean, self.std = (torch.tensor(v).view(1, 3, 1, 1) * 255 for v in (MEAN, STD))
-        self.buffer_images = torch.zeros(BUFFER, 3, 32, 32, dtype=torch.uint8)
-        self.buffer_labels, self.buffer_logits = torch.zeros(BUFFER, dtype=torch.long), torch.zeros(BUFFER, CLASSES)
+        self.buffer_images = torch.zeros(BUFFER, *images.shape[1:], dtype=torch.uint8)
+        self.buffer_labels = torch.zeros(BUFFER, dtype=torch.long)
+        self.buffer_logits = torch.zeros(BUFFER, work.classes)
         self.seen = 0
 
     def prepare(self, images: torch.Tensor) -> torch.Tensor:
@@ -48,7 +43,7 @@ class ByHand:
         dy, dx = torch.randint(0, 9, (2,)).tolist()
         x = F.pad(images, (4, 4, 4, 4))[:, :, dy : dy + 32, dx : dx + 32]
         x = x.flip(3) if torch.rand(()) < 0.5 else x
-        return ((x.float() - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+        return ((x.float() / 255 - 0.5) / 0.25).contiguous(memory_format=torch.channels_last)
 
     def replay(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         chosen = torch.randperm(min(self.seen, BUFFER))[:BATCH]
@@ -76,42 +71,17 @@ class ByHand:
                 self.buffer_labels[slot], self.buffer_logits[slot] = labels[sample], logits[sample].detach()
 
 
-def samples() -> tuple[np.ndarray, np.ndarray]:
-    generator = np.random.default_rng(0)
-    images = generator.integers(0, 256, (IMAGES, 3, 32, 32), np.uint8)
-    return images, generator.integers(0, CLASSES, IMAGES)
-
-
 def by_hand(width: int, threads: int) -> Step:
     torch.set_num_threads(threads)
-    return ByHand(width, *samples()).step
+    return ByHand(Workload(width=width, batch=BATCH)).step
 
 
 def our_loop(width: int, threads: int) -> Step:
-    images, labels = samples()
-    chosen = Samples(images, np.arange(IMAGES), labels)
-    task = Task(0, range(CLASSES), chosen, chosen, None)
-    settings = resolve(
-        {
-            "dataset": "cifar10",
-            "method": "derpp",
-            "width": width,
-            "buffer_size": BUFFER,
-            "threads": threads,
-            "backend": "torch",  # as by hand: what differs is the loop
-        }
-    )
-    graph = build_model(settings.model, (3, 32, 32), CLASSES, width)
-    loop = Loop(settings, graph, Augmentation(4, True, MEAN, STD), (task,))
-    loop.begin_run()
-    loop.begin_task(task)
-
-    def step() -> None:
-        if loop.epoch_is_over():
-            loop.position.step = 0  # the epoch begins again
-        loop.train_step(task)
-
-    return step
+    work = Workload(width=width, batch=BATCH)
+    task = random_task(work, IMAGES)
+    # On torch, as by hand: what differs is the loop.
+    settings = {"method": "derpp", "buffer_size": BUFFER, "threads": threads, "backend": "torch"}
+    return step_of(loop_of(work, task, settings), task)
 
 
 def measure(width: int, repeats: int) -> dict[str, Times]:
