@@ -14,9 +14,11 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from benchmarks.publish import parser, publish
+from benchmarks.publish import parsed, parser, publish
+from sparcl.bench.timing import in_turns
 
 HOG = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
 MEASURED = {
@@ -28,26 +30,23 @@ SITUATIONS = ("quiet", "one core taken", "both cores taken", "together")
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, "busy-machine")
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--seconds", type=float, default=4.0, help="that a step and a prediction are repeated for")
     arguments.add_argument("--against", type=Path, help="the Python of another version, measured quiet, in turns")
-    options = arguments.parse_args()
+    options = parsed(arguments)
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
         sys.exit("This benchmark is about sharing two cores, and this process may use only one.")
     os.sched_setaffinity(0, cores)  # the children inherit it
     rows = []
     for name, kind in MEASURED.items():
-        found: dict[str, list[float]] = {situation: [] for situation in (*SITUATIONS, "against")}
-        for _ in range(options.rounds):
-            for situation in SITUATIONS:
-                with hogs(cores[: {"one core taken": 1, "both cores taken": 2}.get(situation, 0)]):
-                    copies = 2 if situation == "together" else 1
-                    found[situation].append(max(measure(Path(sys.executable), kind, options.seconds, copies)))
-            if options.against:
-                found["against"] += measure(options.against, kind, options.seconds, 1)
-        medians = {situation: statistics.median(values) for situation, values in found.items() if values}
+        sides = {
+            name: partial(measure, Path(sys.executable), kind, options.seconds, cores, name) for name in SITUATIONS
+        }
+        if options.against:
+            sides["against"] = partial(measure, options.against, kind, options.seconds, cores, "quiet")
+        medians = {side: statistics.median(found) for side, found in in_turns(sides, options.rounds).items()}
         quiet = medians["quiet"]
         row = [name, _time(quiet), *(f"{medians[situation] / quiet:.2f}" for situation in SITUATIONS[1:])]
         rows.append([*row, f"{quiet / medians['against']:.3f}"] if options.against else row)
@@ -57,7 +56,7 @@ def main() -> None:
         "Two threads on two cores. Quiet: milliseconds; the others: ratios to it. A taken core runs a busy process; "
         f"together: two of these processes at once, the slower one. Medians of {options.rounds} rounds in turns."
     )
-    publish("busy-machine", headings, rows, protocol, options.into, threads=2)
+    publish(options, headings, rows, protocol, threads=2)
 
 
 def _time(seconds: float) -> str:
@@ -75,14 +74,16 @@ def hogs(cores: list[int]) -> Iterator[None]:
             hog.wait()
 
 
-def measure(python: Path, kind: str, seconds: float, copies: int) -> list[float]:
-    """Seconds of one repetition, of each of some processes at once."""
+def measure(python: Path, kind: str, seconds: float, cores: list[int], situation: str) -> float:
+    """Seconds of one repetition; of two processes at once, those of the slower one."""
     command = [str(python), str(Path(__file__).with_name("busy_child.py")), kind, str(seconds)]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(copies)]
-    outputs = [process.communicate()[0] for process in running]
+    with hogs(cores[: {"one core taken": 1, "both cores taken": 2}.get(situation, 0)]):
+        copies = 2 if situation == "together" else 1
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(copies)]
+        outputs = [process.communicate()[0] for process in running]
     if any(process.returncode for process in running):
         sys.exit(f"{' '.join(command)} failed.")
-    return [float(output) for output in outputs]
+    return max(float(output) for output in outputs)
 
 
 if __name__ == "__main__":

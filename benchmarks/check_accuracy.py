@@ -13,29 +13,26 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 from pathlib import Path
+
+from benchmarks.commands import sparcl
 
 # Below what a good learner reached with any seed, well above what one without replay did: docs/results.md.
 GATES = {"class_il_snapshots": 42.0, "task_il_snapshots": 75.0}
 
 
 def run(seed: int, without_replay: bool, out: Path, reuse: bool) -> dict[str, float]:
-    """One run through the command line. One that is there was perhaps made by other code: only if asked is it used."""
+    """One run of the command line. One that exists may have been made by other code, so it is used only if asked."""
     directory = out / f"{'no-replay' if without_replay else 'derpp'}-seed{seed}"
     if not reuse:
         shutil.rmtree(directory, ignore_errors=True)
-    command = [sys.executable, "-m", "sparcl.cli.main", "run"]
     if (directory / "settings.json").exists():
-        command += ["--resume", str(directory), "--json"]
+        options = ["--resume", directory]
     else:
-        command += ["cifar10/derpp", "--protocol", "check", "--set", f"seed={seed}", "--out", str(directory), "--json"]
-        command += ["--set", "buffer_size=0"] if without_replay else []
-    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if finished.returncode:
-        sys.exit(finished.returncode)
-    result = json.loads(finished.stdout)["result"]
+        options = ["cifar10/derpp", "--protocol", "check", "--set", f"seed={seed}", "--out", directory]
+        options += ["--set", "buffer_size=0"] if without_replay else []
+    result = json.loads(sparcl("run", *options, "--json"))["result"]
     return {kind: result[kind]["average"] for kind in GATES}
 
 
@@ -44,7 +41,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--without-replay", action="store_true", help="switch replay off: the check must fail")
     parser.add_argument("--out", type=Path, default=Path("runs/check-accuracy"), help="directory of the runs")
-    parser.add_argument("--reuse", action="store_true", help="continue or read runs that are there, instead of anew")
+    parser.add_argument("--reuse", action="store_true", help="continue or read runs that exist already")
     options = parser.parse_args()
     results = []
     for seed in options.seeds:

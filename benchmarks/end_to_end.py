@@ -16,7 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.publish import parser, publish
+from benchmarks.commands import SPARCL
+from benchmarks.publish import parsed, parser, publish
 from sparcl.bench.watched import Limits, ProcessError, WatchedProcess
 from sparcl.network.backend import available_cores
 
@@ -25,7 +26,7 @@ PATIENCE = 100  # a dense training that takes longer than this many sparse ones 
 
 def seconds(preset: str, directory: Path, changes: list[str], threads: int, limits: Limits) -> float:
     """Raises ProcessError."""
-    command = [sys.executable, "-m", "sparcl.cli.main", "run", preset, "--quiet", "--out", str(directory)]
+    command = [*SPARCL, "run", preset, "--quiet", "--out", str(directory)]
     for change in changes:
         command += ["--set", change]
     start = time.perf_counter()
@@ -35,13 +36,13 @@ def seconds(preset: str, directory: Path, changes: list[str], threads: int, limi
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, "end-to-end")
     arguments.add_argument("--sparsity", type=int, default=95, help="percent")
     arguments.add_argument("--width", type=int, default=64)
     arguments.add_argument("--images-per-task", type=int, default=10000)
     arguments.add_argument("--tasks", type=int, default=5)
     arguments.add_argument("--threads", type=int, default=0, help="0: all cores")
-    options = arguments.parse_args()
+    options = parsed(arguments)
     changes = [
         "epochs=1",
         f"width={options.width}",
@@ -73,7 +74,7 @@ def main() -> None:
         "images, one epoch each; whole processes, the sparse one before and after the dense one."
     )
     headings = ("dense DER++ on PyTorch, s", f"{sparse_preset}, s", "ratio")
-    publish("end-to-end", headings, [row], protocol, options.into, options.threads, notes)
+    publish(options, headings, [row], protocol, options.threads, notes)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ Prints how many times longer a step takes without the choice.
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.publish import parser, publish
+from benchmarks.publish import parsed, parser, publish
 from sparcl import _engine
 from sparcl.bench import native_side
 from sparcl.bench.timing import Step, interleaved, timed
@@ -67,24 +67,23 @@ def sides(work: Workload, sparsity: float, threads: int) -> dict[str, Step]:
 
 
 def main() -> None:
-    options = parser(__doc__)
-    options.add_argument("--width", type=int, default=64)
-    options.add_argument("--rounds", type=int, default=9)
-    chosen = options.parse_args()
-    threads, work = available_cores(), Workload(width=chosen.width)
+    arguments = parser(__doc__, "choices")
+    arguments.add_argument("--width", type=int, default=64)
+    arguments.add_argument("--rounds", type=int, default=9)
+    options = parsed(arguments)
+    threads, work = available_cores(), Workload(width=options.width)
     found: dict[str, list[str]] = {}
     for sparsity in SPARSITIES:
         turns = {name: partial(timed, step) for name, step in sides(work, sparsity, threads).items()}
-        measured = interleaved(turns, chosen.rounds, note=print)
+        measured = interleaved(turns, options.rounds, note=print)
         usual = measured.pop("as it is").median_ms
         for name, times in measured.items():
             found.setdefault(name, []).append(f"{times.median_ms / usual:.2f}")
     publish(
-        "choices",
+        options,
         ("choice", *(f"times longer without it at {sparsity:g}" for sparsity in SPARSITIES)),
         [(name, *ratios) for name, ratios in found.items()],
-        f"{work}. Ratios of medians of {chosen.rounds} rounds in which all variants take turns.",
-        chosen.into,
+        f"{work}. Ratios of medians of {options.rounds} rounds in which all variants take turns.",
     )
 
 

@@ -2,90 +2,54 @@
 
     python -m benchmarks.gradient_masks [--width 64] [--rounds 5] [--into docs/performance.md]
 
-Training steps of ResNet-18 on the engine with and without gradient masks, in turns of a whole refresh interval, so that
-choosing the masks and sorting the lists anew is part of what is measured. Prints the ratio of the medians: time without
-masks over time with masks. The claim: above 1 at every sparsity.
+Training steps of ResNet-18 on the engine with and without gradient masks, as a run takes them, in turns of a whole
+refresh interval, so that choosing the masks and sorting the lists again is part of what is measured. Prints the ratio
+of the medians: time without masks over time with masks. The claim: above 1 at every sparsity.
 """
 
 import statistics
-import time
+from functools import partial
 
-import numpy as np
-
-from benchmarks.publish import parser, publish
-from sparcl.graph import build_model
-from sparcl.methods import cross_entropy
-from sparcl.network import Network, Sgd, build_network
-from sparcl.sparsity.dgm import GradientMasks
-from sparcl.sparsity.layers import sparse_layers
-from sparcl.sparsity.masks import random_mask
+from benchmarks.publish import parsed, parser, publish
+from sparcl.bench.loop_side import loop_of, random_task, step_of
+from sparcl.bench.timing import Step, in_turns, seconds_of
+from sparcl.bench.workload import Workload
 from sparcl.sparsity.sparcl import gradient_share
 
-BATCH, INTERVAL = 32, 30
+INTERVAL, EPOCH = 30, 100  # steps
 
 
-class Side:
-    def __init__(self, network: Network, masks: GradientMasks | None) -> None:
-        self.network, self.masks = network, masks
-        self.optimizer = Sgd(network.parameters, 0.03)
-        generator = np.random.default_rng(1)
-        self.images = generator.normal(size=(BATCH, *network.graph.input_shape)).astype(np.float32)
-        self.loss = cross_entropy(generator.integers(0, network.graph.classes, BATCH))
-
-    def step(self) -> None:
-        if self.masks:
-            self.masks.begin_step()
-        logits, context = self.network.forward(self.images)
-        self.network.backward(context, self.loss(logits)[1])
-        if self.masks:
-            self.masks.after_backward(only_replayed=False)
-            self.masks.before_update()
-        self.optimizer.step()
-
-    def interval(self) -> float:
-        start = time.perf_counter()
-        for _ in range(INTERVAL):
-            self.step()
-        return (time.perf_counter() - start) / INTERVAL
+def side(work: Workload, sparsity: float, masks: bool) -> Step:
+    """A step of a run; masks of weights do not move, and no sample is removed."""
+    sparsifier = {"name": "sparcl", "tdm": False, "ddr": False, "dgm": masks, "gradient_interval": INTERVAL}
+    settings = {"method": "sgd", "sparsity": sparsity, "sparsifier": sparsifier, "backend": "native"}
+    task = random_task(work, EPOCH * work.batch)
+    return step_of(loop_of(work, task, settings), task)
 
 
-def build(sparsity: float, width: int, q: float) -> Side:
-    graph = build_model("resnet18", (3, 32, 32), 10, width)
-    network = build_network(graph, np.random.default_rng(0), backend="native")
-    layers = sparse_layers(graph, sparsity)
-    generator = np.random.default_rng(0)
-    network.parameters.set_index({layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers})
-    if not q:
-        return Side(network, None)
-    shares = {layer.name: layer.share(q) for layer in layers}
-    masks = GradientMasks(
-        network.parameters, layers, masked=shares, interval=INTERVAL, alpha=0.5, beta=1.0, score="cgi", average=0.0
-    )
-    return Side(network, masks)
+def interval(step: Step) -> None:
+    for _ in range(INTERVAL):
+        step()
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, "masks")
     arguments.add_argument("--width", type=int, default=64)
     arguments.add_argument("--rounds", type=int, default=5)
-    options = arguments.parse_args()
-    rows = []
+    options = parsed(arguments)
+    work, rows = Workload(width=options.width), []
     for sparsity in (0.75, 0.90, 0.95):
+        steps = {"without": side(work, sparsity, False), "masked": side(work, sparsity, True)}
+        for step in steps.values():
+            step()
+        turns = {name: partial(seconds_of, partial(interval, step)) for name, step in steps.items()}
+        found = in_turns(turns, options.rounds)
+        plain, faster = (1000 * statistics.median(found[name]) / INTERVAL for name in steps)
         q = gradient_share(sparsity, None)
-        without, masked = build(sparsity, options.width, 0.0), build(sparsity, options.width, q)
-        times: dict[Side, list[float]] = {without: [], masked: []}
-        for side in times:
-            side.step()
-        for _ in range(options.rounds):
-            for side, measured in times.items():
-                measured.append(side.interval())
-        plain, faster = (1000 * statistics.median(measured) for measured in times.values())
         rows.append((f"{sparsity:g}", f"{q:g}", f"{plain:.1f}", f"{faster:.1f}", f"{plain / faster:.3f}"))
     headings = ("sparsity", "q", "ms a step", "with gradient masks", "ratio")
-    protocol = (
-        f"ResNet-18 of width {options.width}, batch {BATCH}; medians of {options.rounds} turns of {INTERVAL} steps."
-    )
-    publish("masks", headings, rows, protocol, options.into)
+    protocol = f"{work}; steps of a run, medians of {options.rounds} turns of {INTERVAL} steps."
+    publish(options, headings, rows, protocol)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.publish import parser, publish
+from benchmarks.publish import parsed, parser, publish
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,9 +44,9 @@ def sizes(packages: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, "installed-size")
     arguments.add_argument("--wheel", type=Path, help="a wheel that is built already")
-    options = arguments.parse_args()
+    options = parsed(arguments)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         wheel = options.wheel or build_wheel(folder / "wheel")
@@ -65,7 +65,7 @@ def main() -> None:
         both = [sum(counted[name] for name in names) / 1e6 for counted in (found, compiled)]
         rows.append((title, *(f"{value:.1f}" for value in both)))
     protocol = "Megabytes (10^6 bytes) of all installed files, without the extras."
-    publish("installed-size", ("package", "MB", "MB with bytecode"), rows, protocol, options.into)
+    publish(options, ("package", "MB", "MB with bytecode"), rows, protocol)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Kills a learner or a run before every single change that it makes to a file, and looks what is left.
+"""Kills a learner or a run before every single change that it makes to a file, and looks at what is left.
 
     python -m benchmarks.kill_points              # every change of learn, resume, undo, run and export: a few hundred
     python -m benchmarks.kill_points --every 7
@@ -25,10 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import sparcl
-from benchmarks.power_cut import SETTINGS, content
-from sparcl.cli.main import main as command
-from sparcl.data.export import export_pictures
-from sparcl.data.load import find_source
+from benchmarks.commands import sparcl_here
+from benchmarks.small_learner import SETTINGS, content, digit_photos
 from sparcl.device.learner import Learner
 from sparcl.files import Directory
 from sparcl.learning import checkpoints
@@ -133,25 +131,14 @@ def check_files(directory: Path) -> None:
         sys.exit(f"{directory}: left behind: {', '.join(sorted(found - wanted))}")
 
 
-def sparcl_command(*arguments: object) -> None:
-    """In this process, without a word."""
-    sys.argv = ["sparcl", *map(str, arguments)]
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
-    try:
-        command()
-    except SystemExit as end:
-        if end.code:
-            raise
-
-
 def export(directory: Path) -> None:
-    sparcl_command("export", directory, directory.with_name("model.sparcl"))
+    sparcl_here("export", directory, directory.with_name("model.sparcl"))
 
 
 def run(directory: Path) -> None:
     """A new run, or the rest of one."""
     begun = (directory / "settings.json").exists()
-    sparcl_command("run", *(("--resume", directory, "-q") if begun else (*RUN, "--out", directory)))
+    sparcl_here("run", *(("--resume", directory, "-q") if begun else (*RUN, "--out", directory)))
 
 
 def check_run(directory: Path, finished: Path) -> None:
@@ -190,8 +177,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # such short sessions forget, and say so
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
-        export_pictures(find_source("digits"), None, root / "photos")
-        photos = root / "photos" / "train"
+        photos = digit_photos(root / "photos")
         knows_two = root / "knows two"
         learner = Learner.create(knows_two, **SETTINGS, undo_steps=3)
         learner.learn({"0": photos / "0"})

@@ -11,19 +11,13 @@ is another training, and its accuracy is shown beside.
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from benchmarks.publish import parser, publish
+from benchmarks.commands import sparcl
+from benchmarks.publish import parsed, parser, publish
 from sparcl.data import load_stream
-
-
-def sparcl(*arguments: Any) -> str:
-    command = [sys.executable, "-m", "sparcl.cli.main", *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def first_pictures(source: Path, target: Path, images: int, classes: list[str]) -> None:
@@ -50,7 +44,7 @@ def accuracies(learner: Path, folder: Path, tasks: list[list[str]]) -> list[floa
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, "learner-versus-run")
     arguments.add_argument("--images", type=int, default=2500, help="training (and test) pictures of each class")
     arguments.add_argument("--tasks", type=int, default=5)
     arguments.add_argument("--epochs", type=int, default=5)
@@ -58,7 +52,7 @@ def main() -> None:
     arguments.add_argument("--size", type=int, default=32)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--threads", type=int, default=0, help="0: all cores")
-    options = arguments.parse_args()
+    options = parsed(arguments)
     source = os.environ.get("SPARCL_FOLDERS")
     if not source:
         sys.exit("Set SPARCL_FOLDERS to a folder with train/CLASS/ and test/CLASS/.")
@@ -103,7 +97,7 @@ def main() -> None:
         "Class-IL accuracy in percent after all tasks."
     )
     headings = ("side", *(" ".join(task) for task in tasks), "mean", "ratio")
-    publish("learner-versus-run", headings, table, protocol, options.into, options.threads)
+    publish(options, headings, table, protocol, options.threads)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What it costs when every mask of a network changes: sorting all positions anew into the orders of the kernels.
+"""What it costs when every mask of a network changes: sorting all positions into the orders of the kernels.
 
     python -m benchmarks.mask_rebuild [--width 64] [--repeats 9] [--into docs/performance.md]
 
@@ -7,49 +7,40 @@ for ResNet-18 of width 64.
 """
 
 import statistics
-import time
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from benchmarks.gradient_masks import build
-from benchmarks.publish import parser, publish
-from sparcl.network.native import NativeNetwork
+from benchmarks.publish import parsed, parser, publish
+from sparcl.bench import native_side
+from sparcl.bench.timing import seconds_of
+from sparcl.bench.workload import Workload
 from sparcl.sparsity.layers import sparse_layers
 from sparcl.sparsity.masks import random_mask
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, "rebuild")
     arguments.add_argument("--width", type=int, default=64)
     arguments.add_argument("--repeats", type=int, default=9)
-    options = arguments.parse_args()
-    rows = []
+    options = parsed(arguments)
+    work, rows = Workload(width=options.width), []
     generator = np.random.default_rng(2)
     for sparsity in (0.75, 0.90, 0.95):
-        side = build(sparsity, options.width, q=0.0)
-        layers = sparse_layers(side.network.graph, sparsity)
-        network = side.network
-        assert isinstance(network, NativeNetwork)
+        network = native_side.network(work, sparsity)
+        layers, step = sparse_layers(network.graph, sparsity), native_side.training_step(network, work)
         steps, sorts, moves = [], [], []
-        side.step()
+        step()
         for _ in range(options.repeats):
             index = {layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers}
-            steps.append(_seconds(side.step))
-            moves.append(_seconds(partial(network.parameters.set_index, index)))
-            sorts.append(_seconds(network.prepare))
-        step, rebuild, moving = (statistics.median(times) for times in (steps, sorts, moves))
-        rows.append((f"{sparsity:g}", f"{1000 * rebuild:.1f}", f"{rebuild / step:.2f}", f"{1000 * moving:.1f}"))
+            steps.append(seconds_of(step))
+            moves.append(seconds_of(partial(network.parameters.set_index, index)))
+            sorts.append(seconds_of(network.prepare))
+        whole, rebuild, moving = (statistics.median(times) for times in (steps, sorts, moves))
+        rows.append((f"{sparsity:g}", f"{1000 * rebuild:.1f}", f"{rebuild / whole:.2f}", f"{1000 * moving:.1f}"))
     headings = ("sparsity", "ms to sort all masks", "as a share of a training step", "ms to move the stored weights")
-    protocol = f"ResNet-18 of width {options.width}, batch 32; medians of {options.repeats}, in turns with plain steps."
-    publish("rebuild", headings, rows, protocol, options.into)
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    protocol = f"{work}; medians of {options.repeats}, in turns with plain steps."
+    publish(options, headings, rows, protocol)
 
 
 if __name__ == "__main__":

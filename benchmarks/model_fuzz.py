@@ -12,13 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sparcl.bench import native_side
 from sparcl.cli.predict import answers
 from sparcl.deploy.writer import Preprocessing, write_model
 from sparcl.graph import build_model
-from sparcl.network import Parameters
-from sparcl.network.native import NativeNetwork
 from sparcl.sparsity.layers import sparse_layers
-from sparcl.sparsity.masks import random_mask
 
 BUILD = Path("build/native-tests")
 PICTURES = 8
@@ -27,18 +25,13 @@ PICTURES = 8
 def write_example(prefix: Path) -> None:
     """A small sparse network that has learned nothing: what counts is that everyone says the same of a picture."""
     graph = build_model("resnet18", (3, 12, 12), 10, 4)
-    generator = np.random.default_rng(0)
-    parameters = Parameters(graph)
-    parameters.initialise(graph, generator)
-    layers = sparse_layers(graph, 0.7)
-    parameters.set_index({layer.name: random_mask(layer.size, layer.active(), generator) for layer in layers})
+    network, generator = native_side.build(graph, sparse_layers(graph, 0.7)), np.random.default_rng(1)
     # With statistics of its own, its answers depend on what it sees.
-    NativeNetwork(graph, parameters).forward(generator.normal(size=(64, 3, 12, 12)).astype(np.float32), momentum=1.0)
+    network.forward(generator.normal(size=(64, 3, 12, 12)).astype(np.float32), momentum=1.0)
     prefix.parent.mkdir(parents=True, exist_ok=True)
     path = prefix.with_name(prefix.name + ".sparcl")
-    write_model(
-        path, graph, parameters, [f"class-{n}" for n in range(10)], Preprocessing((0.5,) * 3, (0.25,) * 3), "float16"
-    )
+    names, preprocessing = [f"class-{number}" for number in range(10)], Preprocessing((0.5,) * 3, (0.25,) * 3)
+    write_model(path, graph, network.parameters, names, preprocessing, "float16")
     said: list[str] = []
     for number in range(PICTURES):
         height, width = 17 + 9 * number, 40 - 3 * number

@@ -1,10 +1,10 @@
-"""Kills a learner with SIGKILL at random moments of `learn`, and looks what is left.
+"""Kills a learner with SIGKILL at random moments of `learn`, and looks at what is left.
 
     python -m benchmarks.power_cut              # 30 cuts, less than a minute
     python -m benchmarks.power_cut --cuts 200
 
-After each cut the directory must open and hold the state before or after, bit for bit; an interrupted learn must resume
-and end in exactly the state that an undisturbed one reaches. Exits non-zero otherwise.
+After each cut the directory must open and hold the state before or after, bit for bit; an interrupted learning session
+must resume and end in exactly the state that an undisturbed one reaches. Exits non-zero otherwise.
 """
 
 import argparse
@@ -18,29 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from sparcl.data.export import export_pictures
-from sparcl.data.load import find_source
+from benchmarks.small_learner import SETTINGS, content, digit_photos
 from sparcl.device.learner import Learner
-from sparcl.device.states import read_sealed
-
-SETTINGS = {
-    "image_size": 8,
-    "model": "convnet",
-    "width": 8,
-    "epochs": 2,
-    "batch_size": 16,
-    "buffer_size": 50,
-    "threads": 1,
-    "sparsifier": {"stage_epochs": 1},
-    "checkpoint": {"minutes": 0},  # after every step
-}
-
-
-def content(learner: Learner) -> object:
-    """The newest state, without what depends on the clock."""
-    number = learner.states.newest()
-    tensors, state = read_sealed(learner.states.path(number))
-    return number, {name: tensor.tobytes() for name, tensor in tensors.items()}, state["generators"], state["position"]
 
 
 def killed_learn(directory: Path, folder: Path, delay: float) -> bool:
@@ -66,8 +45,7 @@ def main() -> None:
     generator, seen = random.Random(options.seed), collections.Counter()
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
-        export_pictures(find_source("digits"), None, root / "photos")
-        photos = root / "photos" / "train"
+        photos = digit_photos(root / "photos")
         learner = Learner.create(root / "before", **SETTINGS)
         learner.learn({"0": photos / "0", "1": photos / "1"})
         shutil.copytree(root / "before", root / "after")
@@ -91,7 +69,7 @@ def main() -> None:
                 seen["state before, resumed"] += 1
                 found.resume()
             else:
-                seen["state before, learned anew"] += 1
+                seen["state before, learned again"] += 1
                 found.learn({"2": photos / "2"})
             if content(Learner.open(directory)) != after:
                 sys.exit(f"cut {cut}: resuming ended in another state than learning without a cut")

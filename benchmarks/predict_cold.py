@@ -11,12 +11,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from benchmarks.publish import parser, publish
+from benchmarks.publish import parsed, parser, publish
+from sparcl.bench.timing import in_turns
 from sparcl.device.learner import Learner
 
 # Started from a small process, because what a process held before it became another one counts as its own.
@@ -40,13 +42,13 @@ def measured(command: list[str]) -> tuple[float, float]:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, "predict-cold")
     arguments.add_argument("--model", default="resnet18")
     arguments.add_argument("--width", type=int, default=32)
     arguments.add_argument("--image-size", type=int, default=64)
     arguments.add_argument("--sparsity", type=float, default=0.9)
     arguments.add_argument("--rounds", type=int, default=11)
-    options = arguments.parse_args()
+    options = parsed(arguments)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         pixels = np.random.default_rng(0).integers(0, 256, (24, 480, 640, 3), np.uint8)
@@ -59,10 +61,7 @@ def main() -> None:
             "sparcl predict": [*predict, str(folder / "picture.jpg")],
             "import numpy": [sys.executable, "-c", "import numpy"],
         }
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
-        for _ in range(options.rounds):
-            for name, command in sides.items():
-                found[name].append(measured(command))
+        found = in_turns({name: partial(measured, command) for name, command in sides.items()}, options.rounds)
         state = learner.states.path(1).stat().st_size / 1e6
     seconds = {name: statistics.median(value for value, _ in runs) for name, runs in found.items()}
     memory = {name: statistics.median(value for _, value in runs) for name, runs in found.items()}
@@ -74,7 +73,7 @@ def main() -> None:
         f"{100 * options.sparsity:.0f}% sparse (state {state:.1f} MB); a JPEG file of 640x480 pixels. "
         f"Whole processes, medians of {options.rounds} rounds in which both sides take turns."
     )
-    publish("predict-cold", ("process", "seconds", "peak MB"), rows, protocol, options.into)
+    publish(options, ("process", "seconds", "peak MB"), rows, protocol)
 
 
 if __name__ == "__main__":

@@ -1,37 +1,44 @@
-"""Showing a benchmark's table, and writing it into a document at the marks of its section."""
+"""The options that benchmarks share; showing a table, and writing it into a document at the marks of its section."""
 
 import argparse
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparcl.bench import tables
 from sparcl.bench.machine import Machine
+from sparcl.bench.tables import Table, with_origin
+from sparcl.errors import SparclError
 from sparcl.network.backend import available_cores
-from sparcl.report.comparison import replace_section
+from sparcl.report.sections import check_section, replace_section
 
 
-def parser(description: str | None) -> argparse.ArgumentParser:
+def parser(description: str | None, section: str) -> argparse.ArgumentParser:
+    """`section`: where in the document the table belongs."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--into", type=Path, help="a Markdown file to write the table into, at the marks of its section")
+    made.set_defaults(section=section)
     return made
 
 
+def parsed(made: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options; that the table can be written is checked before anything is measured."""
+    options = made.parse_args()
+    try:
+        check_section(options.into, options.section)
+    except SparclError as error:
+        made.error(str(error))
+    return options
+
+
 def publish(
-    section: str,
+    options: argparse.Namespace,
     headings: Sequence[str],
     rows: Sequence[Sequence[str]],
     protocol: str,
-    into: Path | None,
     threads: int = 0,
     notes: Sequence[str] = (),
 ) -> None:
-    text = tables.table(headings, rows)
+    text = Table(headings, rows).markdown()
     print("\n\n".join([text, *notes]))
-    if into is None:
-        return
-    machine = Machine.describe(threads or available_cores())
-    module = sys.modules["__main__"].__spec__
-    command = shlex.join(["python", "-m", module.name if module else section, *sys.argv[1:]])
-    replace_section(into, section, f"{text}\n\n{tables.origin(machine, protocol, notes, command)}")
+    if options.into is not None:
+        machine = Machine.describe(threads or available_cores())
+        replace_section(options.into, options.section, with_origin(text, machine, protocol, notes))

@@ -14,9 +14,7 @@ and 2,000 bits of larger ones and of a learner's state: what comes out must be r
 
 import argparse
 import collections
-import contextlib
 import copy
-import io
 import os
 import random
 import signal
@@ -29,18 +27,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import sparcl
+from benchmarks import small_learner
+from benchmarks.commands import sparcl_here
+from sparcl.device.learner import Learner
+from sparcl.device.states import read_sealed, write_sealed
+from sparcl.errors import SparclError
+from sparcl.files import Directory
+from sparcl.learning import checkpoints
+from sparcl.learning.run_directory import RunDirectory
+from sparcl.tensor_files import UNREADABLE
+
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "sanitized"
-SETTINGS = {
-    "image_size": 8,
-    "model": "convnet",
-    "width": 4,
-    "epochs": 1,
-    "batch_size": 8,
-    "buffer_size": 10,
-    "threads": 1,
-    "sparsifier": {"stage_epochs": 1},
-}
+SETTINGS = {**small_learner.SETTINGS, "width": 4, "epochs": 1, "batch_size": 8, "buffer_size": 10}
 ODD = (None, True, -1, 0, 1, 2**31, 2**63, 1e300, float("nan"), "", "x", "../..", [], [0] * 50, {}, {"a": 1})
 
 
@@ -77,18 +79,11 @@ def build() -> Path:
 
 
 def fuzz(count: int, seed: int) -> None:
-    from sparcl.data.export import export_pictures
-    from sparcl.data.load import find_source
-    from sparcl.device.learner import Learner
-    from sparcl.device.states import read_sealed
-    from sparcl.errors import SparclError
-
     chance = random.Random(seed)
     outcomes: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        export_pictures(find_source("digits"), None, folder / "digits", lambda *_: None)
-        train = folder / "digits" / "train"
+        train = small_learner.digit_photos(folder / "digits")
         learner = Learner.create(folder / "shop", **SETTINGS)
         learner.learn({name: sorted((train / name).iterdir())[:12] for name in ("0", "1")})
         path = learner.states.path(1)
@@ -137,8 +132,6 @@ def damaged_bytes(whole: bytes, chance: random.Random) -> bytes:
 
 def write_damaged(path: Path, tensors: dict[str, Any], state: dict[str, Any], chance: random.Random) -> None:
     """An array or a text that is another one than before, sealed as if it were right."""
-    from sparcl.device.states import write_sealed
-
     tensors, state = dict(tensors), copy.deepcopy(state)
     for _ in range(chance.randint(1, 3)):
         if chance.random() < 0.5:
@@ -150,8 +143,6 @@ def write_damaged(path: Path, tensors: dict[str, Any], state: dict[str, Any], ch
 
 
 def damaged_array(array: Any, chance: random.Random) -> Any:
-    import numpy as np
-
     match chance.choice(("value", "shorter", "longer", "type", "shape", "order")):
         case "value" if array.size:
             array = array.copy()
@@ -186,9 +177,6 @@ def damage_text(value: Any, chance: random.Random) -> None:
 
 
 def flip_bits(seed: int) -> None:
-    from sparcl.errors import SparclError
-    from sparcl.tensor_files import UNREADABLE
-
     with tempfile.TemporaryDirectory() as temporary:
         for name, path, read, every in cases(Path(temporary)):
             whole, before = path.read_bytes(), read(path)
@@ -212,17 +200,6 @@ def flip_bits(seed: int) -> None:
 
 def cases(folder: Path) -> Iterator[tuple[str, Path, Callable[[Path], object], bool]]:
     """A name, the file, what it says, and whether every bit is flipped."""
-    import numpy as np
-
-    import sparcl
-    from sparcl.cli.main import main as command
-    from sparcl.data.export import export_pictures
-    from sparcl.data.load import find_source
-    from sparcl.device.learner import Learner
-    from sparcl.files import Directory
-    from sparcl.learning import checkpoints
-    from sparcl.learning.run_directory import RunDirectory
-
     pixels = np.random.default_rng(0).integers(0, 256, (2, 1, 8, 8)).astype(np.uint8)
 
     def predictions(path: Path) -> object:
@@ -239,8 +216,8 @@ def cases(folder: Path) -> Iterator[tuple[str, Path, Callable[[Path], object], b
         run = folder / f"{size} run"
         settings = [f"model={model}", f"width={width}", "epochs=1", "data.tasks=2", "threads=1"]
         options = [word for setting in settings for word in ("--set", setting)]
-        call(command, "run", "digits/sparcl-er-90", *options, "--set", "buffer_size=2", "--quiet", "--out", str(run))
-        call(command, "export", str(run), str(folder / f"{size}.sparcl"), "--precision", "int8")
+        sparcl_here("run", "digits/sparcl-er-90", *options, "--set", "buffer_size=2", "--quiet", "--out", run)
+        sparcl_here("export", run, folder / f"{size}.sparcl", "--precision", "int8")
         yield f"{size} model file", folder / f"{size}.sparcl", predictions, every
         newest = max((run / "checkpoints").iterdir())
         with Directory.open(newest.parent) as directory:
@@ -248,8 +225,7 @@ def cases(folder: Path) -> Iterator[tuple[str, Path, Callable[[Path], object], b
         yield f"checkpoint of a {size} run", newest, checkpoint, every
         if every:
             yield "settings of a run", run / "settings.json", lambda path: RunDirectory(path.parent).settings(), True
-    export_pictures(find_source("digits"), None, folder / "digits", lambda *_: None)
-    train = folder / "digits" / "train"
+    train = small_learner.digit_photos(folder / "digits")
     learner = Learner.create(folder / "shop", **{**SETTINGS, "width": 2, "buffer_size": 2})
     learner.learn({name: sorted((train / name).iterdir())[:6] for name in ("0", "1")})
     picture = train / "0" / "00000.png"
@@ -261,13 +237,6 @@ def cases(folder: Path) -> Iterator[tuple[str, Path, Callable[[Path], object], b
 
     yield "settings of a learner", folder / "shop" / "settings.json", answer, True
     yield "state of a learner", learner.states.path(1), answer, False
-
-
-def call(command: Callable[[], None], *arguments: str) -> None:
-    """A command of `sparcl` in this process."""
-    sys.argv = ["sparcl", *arguments]
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
-        command()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from sparcl.bench.timing import Note, Progress
-from sparcl.bench.versus import Protocol, Row, measure
+from sparcl.bench.versus import Protocol, VersusRow, measure
 from sparcl.bench.watched import Limits
 from sparcl.bench.workload import Workload
 
@@ -23,7 +23,7 @@ class Ranges:
 
 
 @dataclass(frozen=True)
-class Base:
+class GrowthBase:
     """What the other factors are while one is varied: the usual value, or the nearest one in its range."""
 
     model: str
@@ -34,7 +34,7 @@ class Base:
     threads: int
 
     @classmethod
-    def within(cls, ranges: Ranges, model: str, image_size: int) -> "Base":
+    def within(cls, ranges: Ranges, model: str, image_size: int) -> "GrowthBase":
         sparsity = min(ranges.sparsity, key=lambda value: abs(value - USUAL["sparsity"]))
         width = min(ranges.width, key=lambda value: abs(value - USUAL["width"]))
         batch = min(ranges.batch, key=lambda value: abs(value - USUAL["batch"]))
@@ -48,14 +48,14 @@ class Base:
 class Point:
     factor: str
     value: float
-    row: Row
+    row: VersusRow
 
     def to_json(self) -> dict[str, object]:
         return {"factor": self.factor, "value": self.value, **self.row.to_json()}
 
 
 def measure_growth(
-    base: Base,
+    base: GrowthBase,
     ranges: Ranges,
     rounds: int,
     compiled: bool,
@@ -63,9 +63,9 @@ def measure_growth(
     note: Note,
     progress: Progress,
 ) -> list[Point]:
-    known: dict[tuple[Base, tuple[float, ...]], list[Row]] = {}
+    known: dict[tuple[GrowthBase, tuple[float, ...]], list[VersusRow]] = {}
 
-    def rows_of(at: Base, sparsities: Sequence[float]) -> list[Row]:
+    def rows_of(at: GrowthBase, sparsities: Sequence[float]) -> list[VersusRow]:
         key = (at, tuple(sparsities))
         if key not in known:
             work = Workload(at.model, at.width, at.image_size, at.batch)

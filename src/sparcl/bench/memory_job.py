@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.bench.workload import CHANNELS, Workload
+from sparcl.bench.workload import Workload
 from sparcl.metrics import peak_memory_mb
 
 STEPS_OF_THE_SECOND_EPOCH = 2
@@ -26,10 +26,7 @@ class Job:
 
     def samples(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Random pixels and labels: one epoch."""
-        random = np.random.default_rng(0)
-        count, side = self.steps * self.work.batch, self.work.image_size
-        images = random.integers(0, 256, (count, CHANNELS, side, side), dtype=np.uint8)
-        return images, random.integers(0, self.work.classes, count)
+        return self.work.samples(self.steps * self.work.batch)
 
 
 def train_here(job: Job) -> dict[str, float]:

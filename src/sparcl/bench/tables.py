@@ -1,16 +1,19 @@
-"""Measurements as Markdown, with what is needed to make them again: machine, protocol, date, command."""
+"""Measurements as tables, with what is needed to measure again: machine, protocol, date, command."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from sparcl.bench.growth import Base, Point
+from sparcl.bench.growth import GrowthBase, Point
+from sparcl.bench.layers import LayerRow, Total
 from sparcl.bench.machine import Machine
 from sparcl.bench.memory import TITLES as MEMORY_TITLES
-from sparcl.bench.versus import Row
+from sparcl.bench.versus import VersusRow
 from sparcl.figures.lines import Line, LinePlot
 from sparcl.figures.panels import panels
+from sparcl.report.sections import running_command, written_by
 
 TITLES = {
     "sparsity": "sparsity",
@@ -20,15 +23,21 @@ TITLES = {
 }
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(headings)} |", "|" + "---:|" * len(headings)]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+@dataclass(frozen=True)
+class Table:
+    """What is printed and what is written into documents, as text."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        lines = [f"| {' | '.join(self.headings)} |", "|" + "---:|" * len(self.headings)]
+        return "\n".join(lines + [f"| {' | '.join(row)} |" for row in self.rows])
 
 
-def origin(machine: Machine, protocol: str, notes: Sequence[str], command: str) -> str:
-    """What stands below a table."""
-    paragraphs = [f"{machine}. {protocol}", *notes, f"Written on {machine.date} by `{command}`."]
-    return "\n\n".join(paragraphs)
+def with_origin(content: str, machine: Machine, protocol: str, notes: Sequence[str]) -> str:
+    """Tables with what stands below them."""
+    return "\n\n".join([content, f"{machine}. {protocol}", *notes, written_by(running_command())])
 
 
 def rounds(count: int) -> str:
@@ -49,10 +58,10 @@ def ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def versus(rows: Sequence[Row]) -> str:
+def versus(rows: Sequence[VersusRow]) -> Table:
     headings = ["images", "batch", "sparsity", "ours ms", "dense fp32 ms", "variant", "ratio", "dense bf16 ms"]
     onnxruntime = any(row.onnxruntime_ms for row in rows)
-    return table(
+    return Table(
         headings + ["onnxruntime ms"] * onnxruntime,
         [
             (
@@ -71,22 +80,43 @@ def versus(rows: Sequence[Row]) -> str:
     )
 
 
-def memory(found: Mapping[str, Any]) -> str:
+def layers(rows: Sequence[LayerRow], sums: Sequence[Total]) -> Table:
+    """Of one sparsity; the sums are below."""
+    headings = ("layer", "pass", "from", "to", "size", "density", "ours ms", "GFLOP/s", "dense ms", "GFLOP/s", "ratio")
+    cells: list[Sequence[str]] = [
+        (
+            row.layer,
+            row.work,
+            str(row.inputs),
+            str(row.outputs),
+            f"{row.size}x{row.size}",
+            f"{row.density:.3f}",
+            milliseconds(row.native_ms),
+            f"{row.native_gflops:.1f}",
+            milliseconds(row.dense_ms),
+            "-" if row.dense_gflops is None else f"{row.dense_gflops:.1f}",
+            ratio(row.speedup),
+        )
+        for row in rows
+    ]
+    for total in sums:
+        ours, theirs = milliseconds(total.native_ms), milliseconds(total.dense_ms)
+        cells.append(("all", total.work, *[""] * 4, ours, "", theirs, "", ratio(total.speedup)))
+    return Table(headings, cells)
+
+
+def memory(found: Mapping[str, Any]) -> Table:
     rows = []
     for role, title in MEMORY_TITLES.items():
         peak, idle = found[f"{role}_peak_mb"], found[f"{role}_idle_mb"]
         if peak is not None:
             rows.append((title, f"{peak:.0f}", f"{idle:.0f}", f"{peak / found['native_peak_mb']:.2f}"))
-    return table(("process", "peak MB", "of it before there is a network", "times ours"), rows)
+    return Table(("process", "peak MB", "before there is a network, MB", "times ours"), rows)
 
 
-def growth(points: Sequence[Point], base: Base, plot_name: str) -> str:
-    fixed = f"{base.model}, {base.image_size}x{base.image_size} images, sparsity {base.sparsity:g}, "
-    fixed += f"width {base.width}, batch {base.batch}, {base.threads} threads"
-    parts = [
-        f"![Time of a training step against sparsity, width, batch and threads]({plot_name})",
-        f"Where nothing else is said: {fixed}.",
-    ]
+def by_factor(points: Sequence[Point]) -> dict[str, Table]:
+    """A table for each factor that was varied."""
+    tables = {}
     for factor, chosen in groupby(points, key=lambda point: point.factor):
         rows = [
             (
@@ -97,8 +127,19 @@ def growth(points: Sequence[Point], base: Base, plot_name: str) -> str:
             )
             for point in chosen
         ]
-        parts.append(table((TITLES[factor], "ours ms", "dense fp32 ms", "ratio"), rows))
-    return "\n\n".join(parts)
+        tables[factor] = Table((TITLES[factor], "ours ms", "dense fp32 ms", "ratio"), rows)
+    return tables
+
+
+def growth(points: Sequence[Point], base: GrowthBase, plot_name: str) -> str:
+    """All of it as Markdown, with the plot on top."""
+    fixed = f"{base.model}, {base.image_size}x{base.image_size} images, sparsity {base.sparsity:g}, "
+    fixed += f"width {base.width}, batch {base.batch}, {base.threads} threads"
+    parts = [
+        f"![Time of a training step against sparsity, width, batch and threads]({plot_name})",
+        f"Unless stated otherwise: {fixed}.",
+    ]
+    return "\n\n".join([*parts, *(table.markdown() for table in by_factor(points).values())])
 
 
 def growth_plot(points: Sequence[Point]) -> str:

@@ -3,15 +3,17 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+Result = TypeVar("Result")
 Step = Callable[[], object]
 Turn = Callable[[int], list[float]]
 """Called as turn(count): the seconds of each of `count` steps. Raises LeftOutError if they cannot be measured."""
 Note = Callable[[str], None]
 Progress = Callable[[str, int, int], None]
-"""Called as progress(what, done, total) while something long goes on."""
+"""Called as progress(what, done, total) during long work."""
 
 TURN_SECONDS = 0.05
 CALIBRATION_SECONDS = 0.3  # a turn of the calibration: what it drops by chance is not measured again
@@ -42,6 +44,20 @@ class Times:
         return 1e3 * lower, 1e3 * upper
 
 
+def rounds_of(sides: Sequence[str], rounds: int) -> Iterator[str]:
+    """Whose turn it is: in each round everyone has one, in the other direction every other round."""
+    for number in range(rounds):
+        yield from sides if number % 2 == 0 else reversed(sides)
+
+
+def in_turns(sides: Mapping[str, Callable[[], Result]], rounds: int) -> dict[str, list[Result]]:
+    """What each side returns in each round, for sides that measure themselves."""
+    found: dict[str, list[Result]] = {name: [] for name in sides}
+    for name in rounds_of(list(sides), rounds):
+        found[name].append(sides[name]())
+    return found
+
+
 def interleaved(
     turns: Mapping[str, Turn],
     rounds: int,
@@ -50,7 +66,7 @@ def interleaved(
     what: str = "measuring",
     turn_seconds: float = TURN_SECONDS,
 ) -> dict[str, Times]:
-    """In each round everyone has one turn, in the other direction every other round. Who fails is left out entirely."""
+    """Every side has a turn in every round. One that fails is left out entirely."""
     seconds: dict[str, list[float]] = {name: [] for name in turns}
 
     def take(name: str, count: int) -> list[float]:
@@ -66,10 +82,9 @@ def interleaved(
         progress(f"{what}: warming up", place, len(turns))
         for first in take(name, 1):
             counts[name] = _steps_in_a_turn(first, turn_seconds)
-    for number in range(rounds):
-        order = list(seconds)[:: 1 if number % 2 == 0 else -1]
-        for place, name in enumerate(order):
-            progress(what, number * len(order) + place, rounds * len(order))
+    for place, name in enumerate(rounds_of(list(seconds), rounds)):
+        if name in seconds:
+            progress(what, place, rounds * len(counts))
             measured = take(name, counts[name])
             if name in seconds:
                 seconds[name] += measured
@@ -88,12 +103,13 @@ def timed(step: Step, count: int) -> list[float]:
     # The first step of a turn is not measured: nobody shall pay for caches that another one has filled, and for
     # another one's threads that still wait for work.
     step()
-    seconds = []
-    for _ in range(count):
-        start = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - start)
-    return seconds
+    return [seconds_of(step) for _ in range(count)]
+
+
+def seconds_of(step: Step) -> float:
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
 
 
 def _steps_in_a_turn(seconds: float, turn_seconds: float) -> int:

@@ -17,7 +17,7 @@ HOPELESS = 4.0  # so many times slower than float32, bf16 would take most of the
 
 
 @dataclass(frozen=True)
-class Row:
+class VersusRow:
     """Milliseconds a step: medians, with quartiles as the spread. The fastest dense float32 variant counts."""
 
     model: str
@@ -60,7 +60,7 @@ def measure(
     note: Note,
     progress: Progress,
     rivals: Sequence[Side] | None = None,
-) -> list[Row]:
+) -> list[VersusRow]:
     """A row for each sparsity; all of them and the rivals (None: all there are) are measured in the same rounds."""
     work.check(kind)
     if rivals is None:
@@ -155,10 +155,10 @@ def _is_hopeless(turn: Turn, best_ms: float, work: Workload, note: Note) -> bool
 
 def _row(
     work: Workload, protocol: Protocol, sparsity: float, ours: Times, fastest: str | None, measured: dict[str, Times]
-) -> Row:
+) -> VersusRow:
     theirs = measured[fastest] if fastest is not None else None
     bf16, onnxruntime = (measured.get(name) for name in BESIDE)
-    return Row(
+    return VersusRow(
         model=work.model,
         width=work.width,
         image_size=work.image_size,

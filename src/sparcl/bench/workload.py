@@ -36,6 +36,11 @@ class Workload:
     def labels(self) -> NDArray[np.int64]:
         return np.random.default_rng(2).integers(0, self.classes, self.batch)
 
+    def samples(self, count: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Pixels and labels to train with."""
+        random, shape = np.random.default_rng(0), (count, CHANNELS, self.image_size, self.image_size)
+        return random.integers(0, 256, shape, dtype=np.uint8), random.integers(0, self.classes, count)
+
     def check(self, kind: Kind) -> None:
         """That there is such a network, and that it can be trained with such a batch."""
         tiny = [node.name for node in self.graph() if node.op.role == "norm" and node.shape[1:] == (1, 1)]

@@ -1,8 +1,6 @@
 """`sparcl bench`: how fast and how small, measured on this machine beside PyTorch."""
 
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,10 +11,10 @@ from sparcl.bench import tables
 from sparcl.bench.layers import measure_layers, totals
 from sparcl.bench.machine import Machine
 from sparcl.bench.memory import measure_memory
-from sparcl.bench.versus import Protocol, Row, measure
+from sparcl.bench.versus import Protocol, VersusRow, measure
 from sparcl.bench.watched import Limits
 from sparcl.bench.workload import Kind, Workload
-from sparcl.cli import bench_display
+from sparcl.cli.bench_display import show, show_layers, show_origin
 from sparcl.cli.bench_options import (
     BatchOption,
     CompileOption,
@@ -31,27 +29,18 @@ from sparcl.cli.bench_options import (
     TimeLimitOption,
     TuneOption,
     WidthOption,
-    check_section,
     counts,
     shares,
     threads_or_all,
 )
-from sparcl.cli.display import progress_bar
+from sparcl.cli.display import Notes, progress_bar
 from sparcl.files import write_text
-from sparcl.report.comparison import replace_section
+from sparcl.report.sections import check_section, replace_section
 
 app = typer.Typer(
     help="Measure our sparse engine beside dense PyTorch on this machine. Run it while nothing else runs.",
     no_args_is_help=True,
 )
-
-
-class Notes(list[str]):
-    """What a reader must know about the numbers; each thing is said once."""
-
-    def __call__(self, line: str) -> None:
-        if line not in self:
-            self.append(line)
 
 
 @app.command()
@@ -145,8 +134,8 @@ def layers(
         sums = [total.to_json() for total in totals(rows)]
         _print_json({"rows": [row.to_json() for row in rows], "totals": sums}, machine, notes)
     else:
-        bench_display.print_layers(rows, totals(rows), str(work))
-        bench_display.print_origin(machine, notes)
+        show_layers(rows, str(work))
+        show_origin(machine, notes)
 
 
 @app.command()
@@ -181,12 +170,13 @@ def memory(
         found = measure_memory(work, sparsity, steps, buffer_size, count, Limits(time_limit), notes, progress)
     if into is not None:
         protocol = f"{work}, sparsity {sparsity:g}, {steps} steps, {buffer_size} images in the buffer."
-        _write(into, "memory", tables.memory(found), machine, protocol, notes)
+        content = tables.with_origin(tables.memory(found).markdown(), machine, protocol, notes)
+        replace_section(into, "memory", content)
     if as_json:
         _print_json(found, machine, notes)
     else:
-        bench_display.print_memory(found, str(work))
-        bench_display.print_origin(machine, notes)
+        show(f"peak of resident memory: {work}", tables.memory(found), words=1)
+        show_origin(machine, notes)
 
 
 @app.command()
@@ -216,19 +206,21 @@ def growth(
     cores = threads_or_all(0)
     every = counts(threads, "--threads", most=512) if threads else list(range(1, cores + 1))
     ranges = growth_of.Ranges(shares(sparsity), counts(width, "--width"), counts(batch, "--batch"), every)
-    base, notes = growth_of.Base.within(ranges, model, image_size), Notes()
+    base, notes = growth_of.GrowthBase.within(ranges, model, image_size), Notes()
     machine = _machine(base.threads, notes)
     with progress_bar(as_json) as progress:
         points = growth_of.measure_growth(base, ranges, repeats, compiled, Limits(time_limit), notes, progress)
     if into is not None:
         plot = into.with_name(f"{into.stem}-growth.svg")
         write_text(plot, tables.growth_plot(points))
-        _write(into, "growth", tables.growth(points, base, plot.name), machine, tables.rounds(repeats), notes)
+        content = tables.growth(points, base, plot.name)
+        replace_section(into, "growth", tables.with_origin(content, machine, tables.rounds(repeats), notes))
     if as_json:
         _print_json({"points": [point.to_json() for point in points], "base": base.to_json()}, machine, notes)
     else:
-        bench_display.print_growth(points)
-        bench_display.print_origin(machine, notes)
+        for factor, table in tables.by_factor(points).items():
+            show(f"a training step against {factor} (quartiles)", table)
+        show_origin(machine, notes)
 
 
 def _versus(
@@ -241,19 +233,20 @@ def _versus(
     as_json: bool,
 ) -> None:
     check_section(into, section)
-    notes, rows = Notes(), list[Row]()
+    notes, rows = Notes(), list[VersusRow]()
     machine = _machine(protocol.threads, notes)
     with progress_bar(as_json) as progress:
         for work in works:
             rows += measure(kind, work, sparsities, protocol, notes, progress)
     if into is not None:
         how = f"{works[0].model} of width {works[0].width}. {tables.rounds(protocol.rounds)}"
-        _write(into, section, tables.versus(rows), machine, how, notes)
+        replace_section(into, section, tables.with_origin(tables.versus(rows).markdown(), machine, how, notes))
     if as_json:
         _print_json({"rows": [row.to_json() for row in rows]}, machine, notes)
     else:
-        bench_display.print_versus(rows, "a training step" if kind == "train" else "predicting a batch")
-        bench_display.print_origin(machine, notes)
+        what = "a training step" if kind == "train" else "predicting a batch"
+        show(f"{what}: {works[0].model} of width {works[0].width} (quartiles)", tables.versus(rows))
+        show_origin(machine, notes)
 
 
 def _workloads(model: str, width: int, image_size: str, batch: str) -> list[Workload]:
@@ -267,11 +260,6 @@ def _machine(threads: int, notes: Notes, says_load: bool = True) -> Machine:
     if warning is not None and says_load:
         notes(warning)
     return machine
-
-
-def _write(into: Path, section: str, content: str, machine: Machine, protocol: str, notes: Notes) -> None:
-    command = shlex.join(["sparcl", *sys.argv[1:]])
-    replace_section(into, section, f"{content}\n\n{tables.origin(machine, protocol, notes, command)}")
 
 
 def _print_json(content: dict[str, Any], machine: Machine, notes: Notes) -> None:

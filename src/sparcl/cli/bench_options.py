@@ -60,16 +60,3 @@ def _each(text: str, option: str) -> list[float]:
 
 def threads_or_all(wanted: int) -> int:
     return wanted or available_cores()
-
-
-def check_section(into: Path | None, section: str) -> None:
-    """That the result can be written is better known before minutes of measuring than afterwards."""
-    if into is None:
-        return
-    try:
-        text = into.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SparclError(f"{into} could not be read: {getattr(error, 'strerror', None) or error}.") from error
-    marks = [f"<!-- begin {section} -->", f"<!-- end {section} -->"]
-    if marks[1] not in text.partition(marks[0])[2]:
-        raise SparclError(f"{into} has no section {section!r}: it needs the lines {marks[0]} and {marks[1]}.")

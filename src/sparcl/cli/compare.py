@@ -1,7 +1,6 @@
 """`sparcl compare`: finished runs side by side."""
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +14,7 @@ from sparcl.cli.display import print_table
 from sparcl.errors import SparclError
 from sparcl.report import comparison
 from sparcl.report.named_runs import named_runs
+from sparcl.report.sections import replace_section, running_command
 
 HELP = """Compare finished runs. Runs that differ only in their seed become one row: mean ± standard deviation.
 
@@ -39,8 +39,7 @@ def compare(
         raise SparclError("--into and --section belong together.")
     rows = comparison.compare(named_runs(runs), note=_left_out)
     if into is not None and section is not None:
-        command = shlex.join(["sparcl", *sys.argv[1:]])
-        comparison.replace_section(into, section, comparison.markdown(rows, command))
+        replace_section(into, section, comparison.markdown(rows, running_command()))
     if as_json:
         print(json.dumps([row.to_json() for row in rows]))
     else:

@@ -26,6 +26,14 @@ from sparcl.metrics import AccuracyRow
 KIND_NAMES = {"class_il": "Class-IL", "task_il": "Task-IL", "domain_il": "Domain-IL"}
 
 
+class Notes(list[str]):
+    """Lines to print below a table: what a reader must know about its numbers, each thing once."""
+
+    def __call__(self, line: str) -> None:
+        if line not in self:
+            self.append(line)
+
+
 class Display:
     """Follows a run: a progress bar with the time left, and a line after each task. Quiet: only warnings."""
 

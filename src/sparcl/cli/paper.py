@@ -1,7 +1,6 @@
 """`sparcl paper`: the tables and figures of the paper, from runs made here."""
 
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import Annotated
 import typer
 
 from sparcl.cli import paper_output as output
-from sparcl.cli.bench_options import check_section
-from sparcl.cli.display import progress_bar
+from sparcl.cli.display import Notes, progress_bar
 from sparcl.cli.run import ChangeOption, PluginOption
 from sparcl.cli.trials_options import (
     AddressOption,
@@ -35,7 +33,7 @@ from sparcl.experiments.speed import prediction_times, training_speeds
 from sparcl.experiments.trial import adopt
 from sparcl.learning.plugins import import_plugins
 from sparcl.network.backend import available_cores
-from sparcl.report.comparison import replace_section
+from sparcl.report.sections import check_section, replace_section, running_command, written_by
 
 HELP = """Reproduce a table or figure of the paper, with the paper's numbers next to ours.
 
@@ -111,7 +109,7 @@ def paper(
         summary = output.summary({one.name: one.trials() for one in prepared}, root, estimates, jobs, threads)
         print(summary)
         if into is not None and section is not None:
-            replace_section(into, section, f"{summary}\n\n{origin.dated(_command())}")
+            replace_section(into, section, f"{summary}\n\n{written_by(running_command())}")
         return
     if address is None:
         prepare_data(trials, root, silent, " Or choose another with --dataset, or --protocol smoke.")
@@ -121,14 +119,14 @@ def paper(
         failed = failures(run_all(trials, root, pool, silent))
     tables = {}
     for one in prepared:
-        notes = output.Notes()
+        notes = Notes()
         for line in origin.stand_ins(one.groups):
             notes(line)
         measured = _speeds(one, request, plugin or [], threads, silent, notes)
         for line in (*missing_seeds(one.cells, root), *warnings(one.cells, root)):
             notes(line)
         table = grid(one.experiment, one.groups, one.cells, root, measured)
-        below = origin.describe(one.cells, notes, _command())
+        below = origin.describe(one.cells, notes, running_command())
         files = output.write(one, table, out / f"{Path(one.name).stem}-{protocol}", below)
         tables[one.name] = output.as_json(table)
         if into is not None and section is not None:
@@ -143,12 +141,8 @@ def paper(
 paper.__doc__ = HELP
 
 
-def _command() -> str:
-    return shlex.join(["sparcl", *sys.argv[1:]])
-
-
 def _speeds(
-    one: Prepared, request: ExperimentRequest, plugins: Sequence[Path], threads: int, silent: bool, notes: output.Notes
+    one: Prepared, request: ExperimentRequest, plugins: Sequence[Path], threads: int, silent: bool, notes: Notes
 ) -> dict[tuple[str, str], Value]:
     kind = one.experiment.kind
     if kind not in ("speed", "inference"):

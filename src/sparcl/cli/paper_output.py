@@ -18,14 +18,6 @@ from sparcl.files import write_bytes, write_text
 from sparcl.learning import environment
 
 
-class Notes(list[str]):
-    """Lines to stand below a table, each once."""
-
-    def __call__(self, line: str) -> None:
-        if line not in self:
-            self.append(line)
-
-
 def write(one: Prepared, table: Grid, stem: Path, below: str) -> list[Path]:
     """The table in every format, Markdown first, and the figures."""
     contents: dict[str, str | bytes] = {

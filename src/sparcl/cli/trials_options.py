@@ -1,6 +1,5 @@
 """Running a set of trials from the command line: the options that `sparcl paper` and `sparcl sweep` share."""
 
-import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from sparcl.experiments.estimate import Estimates, wall_seconds
 from sparcl.experiments.local import LocalPool
 from sparcl.experiments.run_trials import Pool, TrialStatus, run_trials
 from sparcl.experiments.trial import Trial
+from sparcl.report.sections import running_command
 
 Where = Literal["local", "ray"]
 OnOption = Annotated[Where, typer.Option(help="Run trials as local processes, or on Ray.")]
@@ -58,8 +58,7 @@ def run_all(trials: Sequence[Trial], root: Path, pool: Pool, quiet: bool) -> lis
 
 
 def say_how_to_continue() -> None:
-    command = shlex.join(["sparcl", *sys.argv[1:]])
-    print(f"Stopped; nothing is lost. Continue with the same command: {command}", file=sys.stderr)
+    print(f"Stopped; nothing is lost. Continue with the same command: {running_command()}", file=sys.stderr)
 
 
 @contextmanager

@@ -1,12 +1,12 @@
 """Where a table comes from: protocol, seeds, machine, date and command, to stand below it."""
 
-import datetime
 from collections.abc import Sequence
 
 from sparcl.bench.machine import Machine
 from sparcl.experiments.experiment import Group
 from sparcl.experiments.outcome import Cells
 from sparcl.report.comparison import describe_protocol
+from sparcl.report.sections import written_by
 
 
 def describe(cells: Cells, notes: Sequence[str], command: str) -> str:
@@ -18,7 +18,7 @@ def describe(cells: Cells, notes: Sequence[str], command: str) -> str:
         lines = [f"Protocol: {describe_protocol(chosen)}; seeds {', '.join(map(str, seeds))}.", ""]
     for note in notes:
         lines += [note, ""]
-    return "\n".join([*lines, dated(command)])
+    return "\n".join([*lines, written_by(command)])
 
 
 def stand_ins(groups: Sequence[Group]) -> list[str]:
@@ -28,11 +28,6 @@ def stand_ins(groups: Sequence[Group]) -> list[str]:
         for group in groups
         if group.dataset != group.in_paper
     ]
-
-
-def dated(command: str) -> str:
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return f"Written on {today} by `{command}`."
 
 
 def measured_here(threads: int) -> str:

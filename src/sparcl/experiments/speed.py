@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sparcl.bench.contender import Contender, Side, start
+from sparcl.bench.loop_side import step_of
 from sparcl.bench.timing import Note, Progress, Step, Times, interleaved
 from sparcl.bench.versus import Protocol, measure
 from sparcl.bench.watched import DEFAULT_LIMITS
@@ -88,15 +89,7 @@ def train_here(values: dict[str, Any], plugins: list[Path]) -> Step:
     stream = load_stream(own.dataset, order_seed=own.seed, **vars(own.data))
     graph = build_model(own.model, stream.image_shape, stream.classes, own.width)
     loop, task = Loop(own, graph, stream.augmentation, stream.tasks), stream.tasks[0]
-    loop.begin_run()
-    loop.begin_task(task)
-
-    def step() -> None:
-        if loop.epoch_is_over():
-            loop.position.step = 0  # the epoch begins again: what is done between epochs is no step
-        loop.train_step(task)
-
-    return step
+    return step_of(loop, task)
 
 
 def prediction_times(

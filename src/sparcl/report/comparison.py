@@ -1,6 +1,5 @@
 """Finished runs side by side: runs that differ only in their seed become one row, with mean and standard deviation."""
 
-import datetime
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -11,10 +10,10 @@ from typing import Any
 
 from sparcl.checked import plain
 from sparcl.errors import SparclError, UnfinishedError
-from sparcl.files import write_text
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.learning.settings import Settings, run_key
 from sparcl.report.changes import SILENT, changed_settings, flattened, shared
+from sparcl.report.sections import written_by
 
 # Forward transfer is that of Task-IL: classes that were never seen are never predicted, so that of Class-IL would only
 # say how good chance is.
@@ -218,14 +217,13 @@ def markdown(rows: Sequence[ComparisonRow], command: str) -> str:
         cells = [row.name, str(row.settings.buffer_size), ", ".join(map(str, row.seeds))]
         cells += [row.cells.get(column, "-") for column in columns]
         lines.append(f"| {' | '.join(cells)} |")
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
     threads = dict.fromkeys(str(count or "all") for row in rows for count in row.threads)
     protocol = [describe_protocol([row.settings for row in rows]), f"{' or '.join(threads)} threads"]
     if any(column.endswith("raw") for column in columns) and any(row.settings.evaluation.snapshots for row in rows):
         protocol.append("raw: the single evaluation after the last step, without recalibration")
     lines += ["", f"Protocol: {'; '.join(protocol)}.", ""]
     lines += [part for line in remarks(rows) for part in (line, "")]
-    lines += [f"Written on {today} by `{command}`."]
+    lines.append(written_by(command))
     return "\n".join(lines)
 
 
@@ -260,17 +258,3 @@ def describe_protocol(all_settings: Sequence[Settings]) -> str:
 
 def _each(all_settings: Sequence[Settings], pick: Callable[[Settings], object]) -> str:
     return " or ".join(dict.fromkeys(str(pick(settings)) for settings in all_settings))
-
-
-def replace_section(path: Path, section: str, content: str) -> None:
-    """Put `content` between the marks of a section in a Markdown file; everything else stays."""
-    begin, end = f"<!-- begin {section} -->", f"<!-- end {section} -->"
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SparclError(f"{path} could not be read: {getattr(error, 'strerror', None) or error}.") from error
-    before, found_begin, rest = text.partition(begin)
-    _, found_end, after = rest.partition(end)
-    if not found_begin or not found_end:
-        raise SparclError(f"{path} has no section {section!r}: it needs the lines {begin} and {end}.")
-    write_text(path, f"{before}{begin}\n{content}\n{end}{after}")

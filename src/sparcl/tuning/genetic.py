@@ -1,6 +1,12 @@
-"""A small genetic algorithm over lists of choices: population, selection, crossover, mutation, a seeded generator."""
+"""A small genetic algorithm over lists of choices: population, selection, crossover, mutation, a seeded generator.
 
+`enumerate_all` is its baseline: a pass of a convolution has at most 75 choices, which can all be measured, given the
+time. `python -m benchmarks.tuning_search` compares what both find.
+"""
+
+import itertools
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -9,6 +15,36 @@ Genome = tuple[int, ...]  # for each gene, which of its choices
 POPULATION = 8
 PARENTS = 4
 MUTATION = 0.35  # chance of each gene of a child to move to a neighbouring choice
+
+
+class Search(Protocol):
+    """`evolve` and `enumerate_all`."""
+
+    def __call__(
+        self,
+        genes: Sequence[int],
+        start: Sequence[Genome],
+        cost: Callable[[Genome], float],
+        generations: int,
+        generator: np.random.Generator,
+        out_of_time: Callable[[], bool],
+    ) -> Genome: ...
+
+
+def enumerate_all(
+    genes: Sequence[int],
+    start: Sequence[Genome],
+    cost: Callable[[Genome], float],
+    generations: int,
+    generator: np.random.Generator,
+    out_of_time: Callable[[], bool],
+) -> Genome:
+    """The cheapest of all genomes, or of those for which there was time. Called as `evolve` is."""
+    known: dict[Genome, float] = {}
+    for genome in itertools.chain(start, itertools.product(*map(range, genes))):
+        if genome not in known and not (known and out_of_time()):
+            known[genome] = cost(genome)
+    return min(known, key=known.__getitem__)
 
 
 def evolve(

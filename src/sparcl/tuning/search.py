@@ -15,7 +15,7 @@ from sparcl import _engine
 from sparcl.graph import Node
 from sparcl.network.native import NativeNetwork
 from sparcl.operations import Conv
-from sparcl.tuning.genetic import Genome, evolve
+from sparcl.tuning.genetic import Genome, Search, evolve
 
 TILES = tuple(_engine.TILE_SHAPES.index(shape) for shape in ((2, 4), (1, 8), (4, 4), (1, 16), (2, 8)))
 CHANNELS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512)
@@ -96,6 +96,7 @@ def tune(
     known: Mapping[str, Tuned] | None = None,
     progress: Callable[[float], None] = lambda share: None,
     keep: Callable[[Tuned], None] = lambda tuned: None,
+    search: Search = evolve,
 ) -> list[Tuned]:
     """Search for at most so many seconds. Kinds in `known` are not searched again. The knobs are not applied yet.
 
@@ -109,7 +110,7 @@ def tune(
                 kinds.setdefault(kind_of(network, node, op, images), []).append((node.name, op))
     bench = _Bench(network, images)
     try:
-        return _tune(bench, kinds, seconds, seed, known or {}, progress, keep)
+        return _tune(bench, kinds, seconds, seed, known or {}, progress, keep, search)
     finally:
         bench.close()
 
@@ -122,6 +123,7 @@ def _tune(
     known: Mapping[str, Tuned],
     progress: Callable[[float], None],
     keep: Callable[[Tuned], None],
+    search: Search,
 ) -> list[Tuned]:
     kinds = {key: members for key, members in kinds.items() if members[0] in bench.steps}  # the first has no data pass
     found = [_renamed(known[key], members) for key, members in kinds.items() if key in known]
@@ -136,7 +138,8 @@ def _tune(
         if left <= 0:
             break
         share = defaults[key] * len(members) / max(total - done, 1e-9)
-        found.append(_search(bench, key, members, time.monotonic() + max(0.2, left * min(1.0, 1.5 * share)), generator))
+        until = time.monotonic() + max(0.2, left * min(1.0, 1.5 * share))
+        found.append(_search(bench, key, members, until, generator, search))
         keep(found[-1])
         done += defaults[key] * len(members)
         progress(done / total)
@@ -149,7 +152,12 @@ def _renamed(tuned: Tuned, members: list[tuple[str, str]]) -> Tuned:
 
 
 def _search(
-    bench: _Bench, key: str, members: list[tuple[str, str]], deadline: float, generator: np.random.Generator
+    bench: _Bench,
+    key: str,
+    members: list[tuple[str, str]],
+    deadline: float,
+    generator: np.random.Generator,
+    search: Search,
 ) -> Tuned:
     name, op = members[0]
     place = PASSES[op]
@@ -173,7 +181,7 @@ def _search(
         return bench.milliseconds(name, op)
 
     start = [_nearest(genes, decode, original[place])]
-    best = decode(evolve(genes, start, cost, GENERATIONS, generator, lambda: time.monotonic() > deadline))
+    best = decode(search(genes, start, cost, GENERATIONS, generator, lambda: time.monotonic() > deadline))
     # Chance favours some candidate among many: the winner must also win a second comparison, in turns.
     times: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(3):
