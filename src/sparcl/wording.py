@@ -10,5 +10,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def quoted(path: Path | str) -> str:
-    """A path as it stands in a command that can be copied into a shell."""
-    return shlex.quote(str(path))
+    """A path as it stands in a command that can be copied into a shell; with a leading dash it would be an option."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)

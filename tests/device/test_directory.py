@@ -78,6 +78,22 @@ def test_a_renamed_learner_takes_its_work_with_it(tmp_path, photos, learner):
     assert Learner.open(away).states.newest() == 2 and not Learner.open(away).pending.begun()
 
 
+def test_a_renamed_learner_that_is_stopped_says_where_to_continue(tmp_path, photos, learner):
+    away = tmp_path / "away from here"
+
+    def rename_and_stop():
+        learner.directory.rename(away)
+        learner.request_stop()
+
+    with pytest.raises(SparclError, match="nothing is lost") as caught:
+        learner.learn(photos.of("2"), listener=AtTheStart(rename_and_stop))
+    assert str(caught.value).endswith(f"sparcl learn '{away}' --resume")
+    renamed = Learner.open(away)
+    assert renamed.status()["resumable"]
+    renamed.resume()
+    assert renamed.states.newest() == 2
+
+
 @pytest.mark.parametrize("minutes", [0, 1000])
 def test_nothing_is_written_once_it_is_removed(tmp_path, photos, minutes):
     """Whether the first to notice is a checkpoint or the new state."""

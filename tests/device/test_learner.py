@@ -196,6 +196,8 @@ def test_what_cannot_be_learned_is_refused_in_one_line(tmp_path, photos):
         ({"buffer": "many"}, "is not a size"),
         ({"buffer": "0"}, "without a buffer"),
         ({"widht": 3}, "did you mean 'width'"),
+        ({"backend": "torch"}, "no setting 'backend'"),
+        ({"data": {"root": "photos"}}, "no setting 'data'"),
         ({"width": 1025}, "at most 1024"),
         ({"buffer": "1000000000000000000"}, "at most 10000000"),
         ({"pictures": {"mean": [0, 0, 1e9], "std": [1, 1, 1]}}, "less than"),
@@ -238,6 +240,7 @@ def test_odd_requests_on_the_command_line(tmp_path, photos):
     empty.mkdir()
     for arguments, words in (
         (("predict", shop, empty), "there are no pictures"),
+        (("predict", tmp_path / "fruti.sparcl", empty), "sparcl export LEARNER FILE"),
         (("predict", shop, empty, "--top", "0"), "at least 1"),
         (("learn", shop, "pear="), "is not a folder"),
         (("export", shop, shop / "states" / "0000000001.safetensors"), "does not end with .sparcl"),

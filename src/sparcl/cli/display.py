@@ -1,6 +1,8 @@
 """What a person sees during a run."""
 
 import contextlib
+import math
+import time
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -22,6 +24,10 @@ from sparcl.learning.position import Position
 from sparcl.learning.settings import Settings
 from sparcl.methods import METHODS
 from sparcl.metrics import AccuracyRow
+
+# In a log file nothing is said of what is done at once, and then no more than it takes to see that it goes on.
+SECONDS_UNTIL_FIRST_LINE = 5
+SECONDS_BETWEEN_LINES = 30
 
 KIND_NAMES = {"class_il": "Class-IL", "task_il": "Task-IL", "domain_il": "Domain-IL"}
 
@@ -53,7 +59,7 @@ class Display:
 
     def noted(self, text: str) -> None:
         if not self._quiet:
-            self._console.print(text, highlight=False, markup=False)
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def warned(self, text: str) -> None:
         self._console.print(f"sparcl: {text}", highlight=False, markup=False, soft_wrap=True)
@@ -71,7 +77,7 @@ class Display:
             return
         means = [f"{KIND_NAMES[kind]} {_mean(row)}" for kind, row in accuracies.items()]
         text = f"learned {self._learned(position)}: {', '.join(means)} over all tasks so far"
-        self._console.print(text, highlight=False, markup=False)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _learned(self, position: Position) -> str:
         """The classes of the task that has ended, or what its images have been through."""
@@ -101,16 +107,37 @@ def bar_with_time_left(quiet: bool) -> Progress:
 
 @contextlib.contextmanager
 def progress_bar(quiet: bool = False) -> Iterator[DataProgress]:
-    """A bar for everything that reports its progress as (what, done, total); it vanishes when all is done."""
+    """A bar for everything that reports its progress as (what, done, total); it vanishes when all is done.
+
+    In a log file: a line for each thing that is done, and now and then one with how far it is.
+    """
     console = Console(stderr=True)
+    if not quiet and not console.is_terminal:
+        yield _lines(console)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
         task = bar.add_task("", total=None)
 
         def report(what: str, done: int, total: int) -> None:
             bar.update(task, description=what, completed=done, total=total or None)
 
         yield report
+
+
+def _lines(console: Console) -> DataProgress:
+    begun, last, said = time.monotonic(), -math.inf, ""
+
+    def report(what: str, done: int, total: int) -> None:
+        nonlocal last, said
+        now = time.monotonic()
+        if now - begun < SECONDS_UNTIL_FIRST_LINE or (what == said and now - last < SECONDS_BETWEEN_LINES):
+            return
+        last, said = now, what
+        place = f", {done:,} of {total:,}" if total else ""
+        console.print(f"{what}{place}", highlight=False, markup=False, soft_wrap=True)
+
+    return report
 
 
 def _mean(row: AccuracyRow) -> str:

@@ -163,7 +163,8 @@ class LearnDisplay:
         self._bar = bar_with_time_left(quiet)
         self._task: Any = None
         self._reading = contextlib.ExitStack()
-        self._epoch = -1
+        self._epoch = self._epochs = 0
+        self._losses: list[float] = []  # of the steps of this epoch
 
     def reading(self) -> Progress:
         return self._reading.enter_context(progress_bar(self._quiet))
@@ -171,7 +172,9 @@ class LearnDisplay:
     def __enter__(self) -> "LearnDisplay":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is None:
+            self._epoch_ended()  # time may have run out in it
         self.close()
 
     def close(self) -> None:
@@ -179,7 +182,7 @@ class LearnDisplay:
         self._bar.stop()
 
     def noted(self, text: str) -> None:
-        self._bar.console.print(text, highlight=False, markup=False)
+        self._bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def started(self, total_steps: int, done_steps: int) -> None:
         self._reading.close()
@@ -187,11 +190,20 @@ class LearnDisplay:
         self._task = self._bar.add_task("learning", total=total_steps, completed=done_steps, loss="")
 
     def stepped(self, epoch: int, epochs: int, step: int, total_steps: int, loss: float) -> None:
+        if epoch != self._epoch:
+            self._epoch_ended()
+        self._epoch, self._epochs = epoch, epochs
+        self._losses.append(loss)
         place = f"epoch {epoch + 1}/{epochs}"
         self._bar.update(self._task, description=place, completed=step, total=total_steps, loss=f"loss {loss:.3f}")
-        if epoch != self._epoch and self._bar.disable and not self._quiet:
-            self._bar.console.print(f"{place}, loss {loss:.3f}", highlight=False)
-        self._epoch = epoch
+        if step >= total_steps:
+            self._epoch_ended()
+
+    def _epoch_ended(self) -> None:
+        if self._losses and self._bar.disable and not self._quiet:
+            mean = sum(self._losses) / len(self._losses)
+            self._bar.console.print(f"epoch {self._epoch + 1}/{self._epochs}, mean loss {mean:.3f}", highlight=False)
+        self._losses.clear()
 
 
 def _classes(folders: list[str]) -> dict[str, str | Path]:
@@ -219,7 +231,11 @@ def _classes(folders: list[str]) -> dict[str, str | Path]:
 
 
 def _stopped(learner: Learner, directory: Path) -> str:
-    if learner.pending.exists():
+    try:
+        learning = learner.pending.exists()
+    except SparclError:  # renamed while its pictures were read
+        learning = False
+    if learning:
         return (
             f"Stopped; nothing is lost. Until it is continued, {directory} is as it was before. "
             f"Continue with: sparcl learn {quoted(directory)} --resume"

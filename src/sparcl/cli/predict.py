@@ -34,7 +34,7 @@ def predict() -> None:
     parser.add_argument("model", type=_path, metavar="LEARNER", help="the learner's directory, or a model file")
     parser.add_argument("pictures", type=_path, nargs="+", metavar="PICTURE", help="picture files, or folders of them")
     parser.add_argument("--top", type=int, default=1, metavar="N", help="show the N likeliest classes (default: 1)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a picture, a line each")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line, one for each picture")
     options = parser.parse_intermixed_args(sys.argv[2:])
     if options.top < 1:
         parser.error("--top must be at least 1")
@@ -102,6 +102,10 @@ def _open(model: Path) -> Any:
         from sparcl.device.model_file import FilePredictor
 
         return FilePredictor(model)
+    if model.suffix == ".sparcl" and not model.exists():
+        from sparcl.errors import SparclError
+
+        raise SparclError(f"{model} does not exist. A model file is written with: sparcl export LEARNER FILE")
     from sparcl.device.model import open_predictor
 
     return open_predictor(model)

@@ -64,12 +64,17 @@ def _show_classes(found: dict[str, Any], last: Judgement) -> None:
 
 def _show_history(history: list[HistoryEntry]) -> None:
     table = Table(
-        "session", "when (UTC)", "pictures", "epochs", "seconds", "known before", "after", box=None, pad_edge=False
+        *("session", "when (UTC)", "pictures", "epochs", "seconds", "classes known before", "all classes"),
+        box=None,
+        pad_edge=False,
     )
     for entry in history:
         pictures = ", ".join(f"{name} {count}" for name, count in entry.pictures.items())
-        before = entry.before.accuracy if entry.before else None
-        numbers = (str(entry.epochs), f"{entry.seconds:.0f}", _percent(before), _percent(entry.after.accuracy))
+        known = "-"
+        if entry.before and entry.before.accuracy is not None:
+            then = entry.after.of(list(entry.before.held_out)).accuracy
+            known = f"{_percent(entry.before.accuracy)}, then {_percent(then)}"
+        numbers = (str(entry.epochs), f"{entry.seconds:.0f}", known, _percent(entry.after.accuracy))
         table.add_row(str(entry.number), entry.when[:16].replace("T", " "), pictures, *numbers)
     print_table(table)
 

@@ -301,7 +301,7 @@ def _has_junk(name: str) -> bool:
 
 def _within_limit(content: bytes, where: str) -> bytes:
     if len(content) > FILE_LIMIT:
-        raise SparclError(f"{where} is larger than {FILE_LIMIT >> 20} MB, which no image of a dataset is. Remove it.")
+        raise SparclError(f"{where} is larger than {FILE_LIMIT >> 20} MB. Make it smaller, or leave it out.")
     return content
 
 

@@ -235,6 +235,7 @@ class Learner:
         except Stopped:
             assert self._session is not None
             self._session.checkpoint()
+            directory.check_name(interrupted=True)
             raise
         except DivergedError as error:  # it would diverge again
             directory.pending.clear()

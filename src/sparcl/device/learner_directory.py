@@ -19,6 +19,7 @@ from sparcl.device.states import States
 from sparcl.errors import SparclError
 from sparcl.files import LEFTOVER, Directory, locked, make_directory, write_error
 from sparcl.tensor_files import Tensors
+from sparcl.wording import quoted
 
 WRITTEN_IN = (
     state_files.DIRECTORY,
@@ -71,14 +72,21 @@ class LearnerDirectory:
         else:
             self.interrupted = found
 
-    def check_name(self) -> None:
+    def check_name(self, interrupted: bool = False) -> None:
         """Raises SparclError if the directory was renamed meanwhile, or another one was put in its place."""
         path = self.home.path
-        if not self.home.is_at(path):
+        if self.home.is_at(path):
+            return
+        now = self.home.current_path()
+        if interrupted:
             raise SparclError(
-                f"{path} was renamed or replaced while it learned. What was learned is in {self.home.current_path()}, "
-                f"which is the learner that was {path} before; what is at {path} now was not touched."
+                f"Stopped; nothing is lost. But {path} was renamed or replaced while it learned: it is {now} now. "
+                f"Continue with: sparcl learn {quoted(now)} --resume"
             )
+        raise SparclError(
+            f"{path} was renamed or replaced while it learned. What was learned is in {now}, "
+            f"which is the learner that was {path} before; what is at {path} now was not touched."
+        )
 
 
 def make_learner(path: Path, settings: LearnerSettings, initial: Tensors | None = None) -> None:

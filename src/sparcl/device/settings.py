@@ -68,6 +68,9 @@ DEFAULTS: Values = {
 # For short trainings and tasks of a single class (docs/learner.md): far better than what suits 50 epochs a task.
 DERPP_DEFAULTS: Values = {"learning_rate": 0.1, "beta": 1.0, "one_pass": True}
 
+#: Settings of a run only. They are in the settings that `resolve` completes, and in those of older learners.
+WITHOUT_EFFECT = frozenset(("data", "evaluation", "backend"))
+
 
 def make(changes: Values) -> LearnerSettings:
     """Complete settings from single values: `training` as for a run, the others of LearnerSettings."""
@@ -86,6 +89,10 @@ def make(changes: Values) -> LearnerSettings:
 
 def split(values: Values) -> Values:
     """Flat values, as --set gives them, sorted into the learner's own and those of the training."""
+    for name in WITHOUT_EFFECT & values.keys():
+        raise SparclError(
+            f"A learner has no setting {name!r}: it learns the folders it is given, on the engine. Leave it out."
+        )
     own = rules_of(LearnerSettings).keys() - {"training"}
     return {
         **{key: value for key, value in values.items() if key in own},
