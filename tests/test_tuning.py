@@ -106,6 +106,7 @@ def test_tuning_changes_no_result_and_leaves_no_trace(network, monkeypatch):
     """Whatever is not the default is made to look faster, so that every pass gets other knobs."""
     images = np.random.default_rng(1).normal(size=(8, 1, 8, 8)).astype(np.float32)
     before = network.predict(images)
+    network.prepare()
     layers = network.convolutions
     defaults = {name: network.engine.knobs(layer) for name, layer in layers.items()}
 

@@ -87,7 +87,7 @@ def test_a_renamed_learner_that_is_stopped_says_where_to_continue(tmp_path, phot
 
     with pytest.raises(SparclError, match="nothing is lost") as caught:
         learner.learn(photos.of("2"), listener=AtTheStart(rename_and_stop))
-    assert str(caught.value).endswith(f"sparcl learn '{away}' --resume")
+    assert f"it is {away} now, and can be resumed there" in str(caught.value)
     renamed = Learner.open(away)
     assert renamed.status()["resumable"]
     renamed.resume()

@@ -300,7 +300,9 @@ def killed_run(tmp_path_factory):
 
 def refuses(directory, reason=""):
     run_directory = RunDirectory.open(directory)
-    trainer = Trainer(run_directory.settings(), load_stream("digits", tasks=2), run_directory, Nobody())
+    settings = run_directory.settings()
+    stream = load_stream(settings.dataset, order_seed=settings.seed, **vars(settings.data))
+    trainer = Trainer(settings, stream, run_directory, Nobody())
     with pytest.raises(SparclError, match=f"does not belong to this run.*{reason}") as caught:
         trainer.run()
     assert "\n" not in str(caught.value)

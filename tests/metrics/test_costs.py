@@ -122,7 +122,7 @@ def test_memory_of_slots_and_of_frozen_parts():
     half = network_cost(CIFAR10_GRAPH, frozen_parameters(CIFAR10_GRAPH, dict.fromkeys(lower, 0.0)))
     upper = [node for node in CIFAR10_GRAPH if node.name.startswith(("stage3", "stage4", "classifier"))]
     trained = sum(spec.size for node in upper for spec in CIFAR10_GRAPH.parameters_of(node))
-    kept = sum(math.prod(node.shape) for node in upper if node.op == "conv")
+    kept = sum(math.prod(node.shape) for node in upper if node.op.name == "conv")
     assert half.memory_bytes(32, slots=2) == 4 * (2 * 32 * kept + CIFAR10.parameters + 3 * trained)
 
 

@@ -19,7 +19,6 @@ from sparcl.device.states import States
 from sparcl.errors import SparclError
 from sparcl.files import LEFTOVER, Directory, locked, make_directory, write_error
 from sparcl.tensor_files import Tensors
-from sparcl.wording import quoted
 
 WRITTEN_IN = (
     state_files.DIRECTORY,
@@ -80,8 +79,8 @@ class LearnerDirectory:
         now = self.home.current_path()
         if interrupted:
             raise SparclError(
-                f"Stopped; nothing is lost. But {path} was renamed or replaced while it learned: it is {now} now. "
-                f"Continue with: sparcl learn {quoted(now)} --resume"
+                f"Stopped; nothing is lost. But {path} was renamed or replaced while it learned: it is {now} now, and can "
+                "be resumed there."
             )
         raise SparclError(
             f"{path} was renamed or replaced while it learned. What was learned is in {now}, "
