@@ -79,8 +79,8 @@ class LearnerDirectory:
         now = self.home.current_path()
         if interrupted:
             raise SparclError(
-                f"Stopped; nothing is lost. But {path} was renamed or replaced while it learned: it is {now} now, and can "
-                "be resumed there."
+                f"Stopped; nothing is lost. But {path} was renamed or replaced while it learned: it is {now} now, "
+                "and can be resumed there."
             )
         raise SparclError(
             f"{path} was renamed or replaced while it learned. What was learned is in {now}, "
