@@ -75,7 +75,7 @@ def test_names(typed, known, expected):
         # The setting belongs to another method, or to none
         ("digits/er", "lambda", None),
         ("digits/er", "sparsifier.rho", None),
-        ("digits/er", "momentum", None),
+        ("digits/er", "momentum", "optimizer.momentum"),
     ],
 )
 def test_settings(preset, typed, expected):

@@ -139,7 +139,7 @@ def test_doctor_and_presets_tell_what_is_there(tmp_path):
     settings = json.loads(sparcl("settings", "cifar10/sparcl-derpp-90", "--json").stdout)
     assert (settings["sparsity"], settings["sparsifier"]["name"], settings["method"]["alpha"]) == (0.9, "sparcl", 0.2)
     shown = sparcl("settings", "digits/sparcl-er-75").stdout
-    for meaning in ("samples kept for rehearsal", "of gradient descent", "share of the samples that is removed in all"):
+    for meaning in ("samples kept for rehearsal", "of the optimizer", "share of the samples that is removed in all"):
         assert meaning in shown
 
 

@@ -55,7 +55,7 @@ def test_the_rate_falls_within_the_time_there_is(tmp_path, monkeypatch, photos, 
     SimulatedTime(monkeypatch, steady)
     learner = small(tmp_path / "shop", epochs=60, batch_size=2, buffer_size=8, schedule="linear")
     learned = learner.learn(photos.of("0", "1", "2"), minutes=seconds / 60)
-    assert learned.entry["steps"] == len(rates) <= seconds
+    assert learned.entry.steps == len(rates) <= seconds
     assert (len(rates) < 24 * 3 * 0.9 / 2) == (seconds == 12)
     first, *others = (rate / rates[0] for rate in rates)
     assert first == 1 and others == sorted(others, reverse=True)

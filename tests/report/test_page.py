@@ -42,7 +42,7 @@ def test_headline_numbers_are_those_of_the_run(dense, sparse):
         assert first["Task-IL"] == f"{result['task_il']['average']:.2f}%"
         assert first["forgetting"] == f"{result['class_il']['forgetting']:.2f}%"
         assert first["time to train"] == f"{costs['seconds']['train']:.1f} s"
-        assert first["peak memory"] == f"{costs['peak_memory_mb']:.0f} MB"
+        assert first["peak memory"] == f"{costs['peak_memory_mb']:,.0f} MB"
         digits, power = re.fullmatch(r"(\d\.\d\d) \W 10([⁰¹²³⁴⁵⁶⁷⁸⁹]+)", first["FLOPs"]).groups()
         exponent = int("".join(str("⁰¹²³⁴⁵⁶⁷⁸⁹".index(digit)) for digit in power))
         assert float(digits) * 10**exponent == pytest.approx(costs["flops"]["full"]["total"], rel=0.005)

@@ -48,8 +48,13 @@ class States:
 
     def identity(self, number: int) -> tuple[int, ...]:
         """Tells a state from every other, also from one of the same number after an undo. Raises FileNotFoundError."""
-        with self.directory.open_file(checkpoints.name_of(number)) as file:
-            found = os.fstat(file.fileno())
+        try:
+            with self.directory.open_file(checkpoints.name_of(number)) as file:
+                found = os.fstat(file.fileno())
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise SparclError(f"{self.path(number)} could not be read: {error.strerror or error}.") from error
         return number, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
     def commit(self, number: int, tensors: Tensors, state: State, kept: int) -> None:
