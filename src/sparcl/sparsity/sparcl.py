@@ -269,6 +269,8 @@ class SparCL(Sparsifier, name="sparcl"):
         def part(prefix: str) -> dict[str, NDArray[Any]]:
             return {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
 
+        if "passes" in state:
+            state = _of_first_format(state, self.context.batch_size)
         counts = state["counts"]
         if counts.dtype != np.int64 or counts.shape != (2,) or (counts < 0).any():
             raise ValueError("what was counted of the stage makes no sense")
@@ -285,3 +287,13 @@ class SparCL(Sparsifier, name="sparcl"):
         self.removal.restore(part("removal."))
         if self.gradient_masks is not None:
             self.gradient_masks.restore(part("gradients."))
+
+
+def _of_first_format(state: dict[str, NDArray[Any]], batch_size: int) -> dict[str, NDArray[Any]]:
+    """Version 0.1.0 counted passes instead of samples, and the adjustments at which weights were grown from 0."""
+    passes = state["passes"]
+    if passes.dtype != np.float64 or passes.shape != (2,) or not (np.isfinite(passes) & (passes >= 0)).all():
+        raise ValueError("what was counted of the stage makes no sense")
+    counts = np.array([round(float(passes[0]) * batch_size), int(passes[1])])
+    born = {key: array + np.int16(1) for key, array in state.items() if key.startswith("born.")}
+    return {**state, **born, "counts": counts}
