@@ -31,11 +31,12 @@ ALLOWED = {
     "network": {"operations", "graph", "compiler"},
     "deploy": {"operations", "graph", "compiler", "network"},
     "weights": {"graph", "network"},
+    "backbone": {"operations", "graph", "compiler", "network", "weights"},
     "tuning": {"operations", "graph", "network"},
     "methods": {"data", "network"},
     "sparsity": {"operations", "network", "graph", "methods", "data", "metrics"},
     "learning": {"operations", "data", "metrics", "graph", "network", "methods", "sparsity", "tuning", "weights"},
-    "device": {"data", "graph", "network", "deploy", "methods", "sparsity", "learning", "weights"},
+    "device": {"data", "graph", "network", "deploy", "methods", "sparsity", "learning", "weights", "backbone"},
     "report": {"figures", "learning", "metrics", "sparsity"},
     "bench": {
         "operations",
@@ -57,7 +58,7 @@ ALLOWED = {
     },
     "cli": {
         *("data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "report", "tuning"),
-        *("bench", "deploy", "device", "experiments"),
+        *("bench", "deploy", "device", "experiments", "backbone"),
     },
 }
 

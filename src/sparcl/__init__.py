@@ -9,6 +9,7 @@
 
     graph, parameters = sparcl.from_torch(module, (3, 32, 32))
     weights = sparcl.load_weights("resnet18.pt")              # never unpickled
+    sparcl.save_backbone(graph, parameters, "my.safetensors") # for `sparcl backbone import`
 
 Everything that goes wrong because of its input raises SparclError, whose text is one line that says what to do.
 """
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from sparcl.errors import SparclError
 
 if TYPE_CHECKING:
+    from sparcl.backbone.file import save_backbone
     from sparcl.deploy.model import Model, load
     from sparcl.device.learner import Learner, LearnResult
     from sparcl.device.prediction import Prediction
@@ -41,6 +43,7 @@ else:
         "from_torch": "sparcl.network.from_torch",
         "load": "sparcl.deploy.model",
         "load_weights": "sparcl.weights.load",
+        "save_backbone": "sparcl.backbone.file",
     }
 
     def __getattr__(name):
@@ -67,4 +70,5 @@ __all__ = [
     "from_torch",
     "load",
     "load_weights",
+    "save_backbone",
 ]

@@ -7,6 +7,7 @@ import typer
 
 import sparcl
 from sparcl.cli import (
+    backbone,
     bench,
     compare,
     cost,
@@ -73,6 +74,7 @@ def _add_group(group: str, name: str, commands: typer.Typer) -> None:
 _add(LEARNER, learner.new, learner.learn)
 _add(LEARNER, predict.predict, **predict.OWN_OPTIONS)
 _add(LEARNER, learner.status, learner.undo)
+_add_group(LEARNER, "backbone", backbone.app)
 _add(EXPERIMENTS, run.run, sweep.sweep, paper.paper)
 _add(EXPERIMENTS, presets.presets, methods.methods, settings.settings)
 _add_group(EXPERIMENTS, "data", data.app)

@@ -54,6 +54,11 @@ class Weights(Mapping[str, NDArray[Any]]):
         return len(self._shapes)
 
     @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """By name, without reading the numbers; that of a sparse weight is how many values it has."""
+        return self._shapes
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the file, in hexadecimal digits."""
         try:

@@ -15,7 +15,8 @@ from sparcl.weights.file import UnusableError, shown
 
 Shapes = Mapping[str, Shape | None]  # by name, in the order of the file; None: any that its positions fit into
 
-COUNTER = "num_batches_tracked"  # of a batch normalisation in PyTorch; nobody needs it
+#: Of a batch normalisation in PyTorch, and of our dropout: whoever starts from weights begins to count anew.
+COUNTERS = ("num_batches_tracked", "passes")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Matches:
 
 def match(graph: Graph, shapes: Shapes, ordered: bool, with_classifier: bool = True) -> Matches:
     """Raises UnusableError if the file has not everything that the graph needs, `with_classifier` or without."""
-    shapes = {name: shape for name, shape in shapes.items() if _part(name) != COUNTER}
+    shapes = {name: shape for name, shape in shapes.items() if _part(name) not in COUNTERS}
     body, last = _specs(graph)
     attempts = [(how, _by_name(shapes, translate, _layer(last[0].name))) for how, translate in LAYOUTS.items()]
     how, names = max(attempts, key=lambda attempt: sum(spec.name in attempt[1] for spec in body))
@@ -72,7 +73,7 @@ def match(graph: Graph, shapes: Shapes, ordered: bool, with_classifier: bool = T
 def _specs(graph: Graph) -> tuple[list[ParameterSpec], list[ParameterSpec]]:
     """All numbers of the graph in the order of its layers; those of the last layer that has any apart."""
     layers = [[*graph.parameters_of(node), *graph.statistics_of(node)] for node in graph]
-    layers = [layer for layer in layers if layer]
+    layers = [layer for layer in layers if layer and _part(layer[0].name) not in COUNTERS]
     return [spec for layer in layers[:-1] for spec in layer], layers[-1]
 
 

@@ -47,7 +47,7 @@ class OwnTensors:
 
     def __init__(self, file: WeightFile, tensors: dict[str, StoredTensor], texts: dict[str, str]) -> None:
         try:
-            self._sealed = SealedTensors(_Opened(file, tensors, texts), allow_unsealed=True)
+            self._sealed = SealedTensors(OpenedTensors(file, tensors, texts), allow_unsealed=True)
         except UNREADABLE as error:
             raise UnusableError("is damaged: what is beside its arrays has changed") from error
         self.names = {
@@ -71,7 +71,7 @@ class OwnTensors:
             raise UnusableError(f"is damaged: {error}") from error
 
 
-class _Opened:
+class OpenedTensors:
     """Looks to `SealedTensors` like an open file of the safetensors package."""
 
     def __init__(self, file: WeightFile, tensors: dict[str, StoredTensor], texts: dict[str, str]) -> None:
