@@ -1,8 +1,8 @@
 """Files of backbones: sealed safetensors. The tensors are named after the layers; beside them, as JSON, are the layers
 themselves and how pictures are prepared.
 
-Weights are stored in half precision where that keeps them, everything else in single precision: of a batch
-normalisation the variances can be smaller than any half-precision number.
+Large weights are stored in half precision, everything else in single precision: it is little, the first layers amplify
+what is rounded in them, and the variances of batch normalisations can be smaller than any half-precision number.
 """
 
 import io
@@ -37,6 +37,7 @@ SECTION = "backbone"
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 MIN_STD = 1e-3
+LARGE = 4096  # numbers: larger weights may be stored in half precision
 HALF_ERROR = 2.0**-10  # of the largest weight of a tensor
 
 
@@ -132,7 +133,7 @@ def backbone_bytes(
 
 
 def _stored(numbers: NDArray[np.float32]) -> NDArray[Any]:
-    if numbers.ndim < 2:
+    if numbers.ndim < 2 or numbers.size <= LARGE:
         return numbers
     with np.errstate(over="ignore"):
         half = numbers.astype(np.float16)
