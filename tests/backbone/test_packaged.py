@@ -7,15 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from known_networks import MobileNetV2
 from safetensors.numpy import load_file
 
 from sparcl.backbone import DEFAULT_BACKBONE, find_backbone
 from sparcl.graph import Graph
 from sparcl.network.native import NativeNetwork
 from sparcl.network.torch import TorchNetwork
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "network"))
-from known_networks import MobileNetV2
 
 ROOT = Path(__file__).parents[2]
 

@@ -177,3 +177,15 @@ def test_a_sparse_network_gets_what_belongs_to_its_active_positions(tmp_path):
     sparcl.load_weights(tmp_path / "weights.pt").copy_to(graph, parameters)
     expected = network.layer2[0].conv2.weight.detach().numpy().ravel()[index]
     assert np.array_equal(parameters.values[name], expected) and np.array_equal(parameters.index[name], index)
+
+
+def test_dropout_has_no_weights_that_a_file_could_lack(tmp_path):
+    """Its count of passes is a statistic here, and unknown to torch."""
+    graph, parameters = ours(model="mobilenet_v2", width=8)
+    own = [*graph.parameters(), *graph.statistics()]
+    state = {spec.name: torch.rand(spec.shape) for spec in own if not spec.name.endswith(".passes")}
+    assert len(state) == len(own) - 1
+    torch.save(state, tmp_path / "mobilenet.pt")
+    matches = sparcl.load_weights(tmp_path / "mobilenet.pt").copy_to(graph, parameters)
+    assert matches.found.keys() == state.keys() and not matches.unused
+    assert np.array_equal(parameters.values["features.18.0.weight"], state["features.18.0.weight"].numpy())
