@@ -1,8 +1,9 @@
-"""python -m benchmarks.model_fuzz: damage a model file ten thousand times and load what comes out, under sanitizers.
+"""python -m benchmarks.model_fuzz: damage model files ten thousand times and load what comes out, under sanitizers.
 
-Each damaged file must be refused in one line or predict; a wrong memory access, a crash or a file that takes too long
-ends the program with an error. With --example PREFIX only the model and some pictures are written, with what Python
-says of them: PREFIX.sparcl, PREFIX-*.ppm, PREFIX.classes.
+The files hold every operation that a model file may have: a sparse ResNet, a sparse MobileNetV2, and a network of all
+the others. Each damaged file must be refused in one line or predict; a wrong memory access, a crash or a file that
+takes too long ends the program with an error. With --example PREFIX only the models and some pictures are written, with
+what Python says of them: PREFIX.sparcl, PREFIX-*.ppm, PREFIX.classes, PREFIX-of-*.sparcl.
 """
 
 import argparse
@@ -14,12 +15,66 @@ import numpy as np
 
 from sparcl.bench import native_side
 from sparcl.cli.predict import answers
-from sparcl.deploy.writer import Preprocessing, write_model
-from sparcl.graph import build_model
+from sparcl.deploy.writer import Precision, Preprocessing, write_model
+from sparcl.graph import Graph, GraphBuilder, build_model
+from sparcl.operations import (
+    AveragePool,
+    BatchNorm,
+    Concat,
+    Conv,
+    Dropout,
+    Flatten,
+    HardSwish,
+    Linear,
+    MaxPool,
+    Relu6,
+)
 from sparcl.sparsity.layers import sparse_layers
 
 BUILD = Path("build/native-tests")
 PICTURES = 8
+
+
+def every_operation() -> Graph:
+    """A small network of what ResNets do not have."""
+    build = GraphBuilder((3, 20, 14))
+    x = build("stem", Conv(6, 7, 2), build.input)
+    x = build("stem.norm", BatchNorm(), x)
+    x = build("swish", HardSwish(), x)
+    x = build("pool", MaxPool(3, 2, 1, ceil=True), x)
+    narrow = build("narrow", Conv(4, 5, padding=1, padding_after=2), x)
+    wide = build("wide", Conv(10, 1), x)
+    wide = build("wide.relu6", Relu6(), wide)
+    wide = build("depthwise", Conv(10, 5, groups=10, padding=1, padding_after=2), wide)
+    wide = build("depthwise.norm", BatchNorm(), wide)
+    wide = build("depthwise.swish", HardSwish(), wide)
+    x = build("concat", Concat(), narrow, wide, narrow)
+    x = build("norm", BatchNorm(), x)
+    x = build("strided", Conv(18, 3, 2, groups=18), x)
+    x = build("sparse", Conv(24, 1), x)
+    x = build("average", AveragePool(2, 1, 1, count_padding=False), x)
+    x = build("average2", AveragePool(3, 2, 1), x)
+    x = build("dropout", Dropout(64), x)
+    return build.finish(build("classifier", Linear(5), build("flatten", Flatten(), x)))
+
+
+def write_corpus(prefix: Path) -> list[Path]:
+    """The network of all operations in each precision, and a MobileNetV2."""
+    graphs: dict[str, tuple[Graph, Precision]] = {
+        "mobilenet": (build_model("mobilenet_v2", (3, 32, 32), 4, 4), "int8"),
+        "float32": (every_operation(), "float32"),
+        "float16": (every_operation(), "float16"),
+        "int8": (every_operation(), "int8"),
+    }
+    paths = []
+    for name, (graph, precision) in graphs.items():
+        network = native_side.build(graph, sparse_layers(graph, 0.75))
+        network.forward(np.random.default_rng(2).normal(size=(64, *graph.input_shape)).astype(np.float32), momentum=1.0)
+        path = prefix.with_name(f"{prefix.name}-of-{name}.sparcl")
+        classes = [str(number) for number in range(graph.classes)]
+        write_model(path, graph, network.parameters, classes, Preprocessing((0.5,) * 3, (0.25,) * 3), precision)
+        paths.append(path)
+    return paths
 
 
 def write_example(prefix: Path) -> None:
@@ -47,15 +102,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--example", type=Path, metavar="PREFIX", help="only write an example model and pictures")
     parser.add_argument("--count", type=int, default=10_000, help="how many damaged files")
+    parser.add_argument("--seed", type=int, default=1, help="of the damage")
     options = parser.parse_args()
+    prefix = options.example or Path("build/example")
+    write_example(prefix)
+    models = [prefix.with_name(prefix.name + ".sparcl"), *write_corpus(prefix)]
     if options.example is not None:
-        write_example(options.example)
         return
-    write_example(Path("build/example"))
     settings = ["-S", "native/tests", "-B", str(BUILD), "-DSPARCL_SANITIZE=ON"]
     subprocess.run(["cmake", *settings], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", str(BUILD), "--target", "model_fuzz"], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([str(BUILD / "model_fuzz"), "build/example.sparcl", str(options.count), "1"], check=True)
+    subprocess.run([str(BUILD / "model_fuzz"), str(options.count), str(options.seed), *map(str, models)], check=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-// Damages a model file in many ways and loads what comes out:  model_fuzz MODEL.sparcl [COUNT [SEED]]
+// Damages model files in many ways and loads what comes out:  model_fuzz COUNT SEED MODEL.sparcl...
 //
-// Every second one is damaged as a disk does it: it must be refused in one line. The others get a right checksum again,
-// as from somebody with intentions: they must be refused in one line, or predict. Built with sanitizers, so that a
-// wrong memory access ends the program; a file that takes too long ends it, too.
+// COUNT damaged files in all, made from the models in turn. Every second one is damaged as a disk does it: it must be
+// refused in one line. The others get a right checksum again, as from somebody with intentions: they must be refused in
+// one line, or predict, and an image alone must get the scores that it gets among others (two different plans). Built
+// with sanitizers, so that a wrong memory access ends the program; a file that takes too long ends it, too.
 #include <sys/time.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +25,8 @@
 namespace {
 
 constexpr int seconds_for_a_file = 20;
+constexpr size_t large_image = 1 << 20;  // bytes; of such images only one is predicted
+constexpr float sane = 1e4f;             // scores above come from weights that were damaged
 
 std::mt19937 generator;
 
@@ -40,6 +45,14 @@ void replace(std::string& file, size_t place, size_t old, const std::string& tex
   const size_t length = header_length(file);
   file.replace(place, old, text);
   set_header_length(file, length - old + text.size());
+}
+
+// Where a text stands in the header. The graph is a JSON text inside of the JSON, so its quotes are escaped.
+std::vector<size_t> places_of(const std::string& file, const std::string& text) {
+  std::vector<size_t> found;
+  const size_t end = 8 + header_length(file);
+  for (size_t place = file.find(text, 8); place < end; place = file.find(text, place + 1)) found.push_back(place);
+  return found;
 }
 
 // Where numbers stand in the header: {place, length}.
@@ -73,13 +86,20 @@ const char* const odd_numbers[] = {"0",
                                    "1e999",
                                    "NaN",
                                    "\"x\""};
-const char* const odd_texts[] = {"[",   "{",    "}",      "]", "\"", "\\",   "\\u0000",       "\\ud800", "null", "conv",
-                                 "add", "relu", "linear", ",", ":",  "\xff", "{\"a\":[[[[[[", "F16",     "I8",   "U8"};
+const char* const odd_texts[] = {
+    "[", "{", "}", "]", "\"", "\\", "\\u0000", "\\ud800", "null", ",", ":", "\xff", "{\"a\":[[[[[[", "F16", "I8", "U8"};
+const char* const operations[] = {
+    "conv",     "dense_conv",   "depthwise",           "affine",  "relu",   "relu6", "hard_swish", "add", "concat",
+    "max_pool", "average_pool", "global_average_pool", "flatten", "linear", "input", "dropout"};
+
+const std::string op_key = "\\\"op\\\":\\\"";
+const char* const keys[] = {"\\\"shape\\\":",  "\\\"inputs\\\":",  "\\\"kernel\\\":",
+                            "\\\"stride\\\":", "\\\"padding\\\":", "\\\"count_padding\\\":"};
 
 void damage(std::string& file) {
   const size_t header = header_length(file);
   const auto all = numbers(file);
-  switch (below(10)) {
+  switch (below(14)) {
     case 0:  // bits anywhere
       for (size_t i = 0, count = 1 + below(8); i < count; ++i)
         file[below(file.size())] ^= static_cast<char>(1 << below(8));
@@ -125,6 +145,44 @@ void damage(std::string& file) {
       file.replace(to, std::min(piece.size(), file.size() - to), piece.substr(0, file.size() - to));
       break;
     }
+    case 9: {  // a number that is nearly right: a kernel, a stride, a padding, a side, a number of channels
+      const auto [place, length] = all[below(all.size())];
+      const long long value = std::atoll(file.substr(place, length).c_str());
+      const long long near[] = {value + 1, value - 1, 2 * value, value / 2, 3, 5, 7};
+      replace(file, place, length, std::to_string(near[below(std::size(near))]));
+      break;
+    }
+    case 10: {  // another operation in the place of a node's own
+      const auto places = places_of(file, op_key);
+      if (places.empty()) break;
+      const size_t place = places[below(places.size())] + op_key.size();
+      replace(file, place, file.find('\\', place) - place, operations[below(std::size(operations))]);
+      break;
+    }
+    case 11: {  // two names change places: nodes read other nodes, weights belong to others
+      const auto places = places_of(file, "\\\"");
+      if (places.size() < 2) break;
+      const size_t one = below(places.size() - 1), other = below(places.size() - 1);
+      const size_t first = std::min(one, other), second = std::max(one, other);
+      const std::string a = file.substr(places[first], places[first + 1] - places[first]);
+      const std::string b = file.substr(places[second], places[second + 1] - places[second]);
+      replace(file, places[second], b.size(), a);
+      replace(file, places[first], a.size(), b);
+      break;
+    }
+    case 12: {  // a shape, an attribute or a list of inputs of one node for that of another
+      const std::string key = keys[below(std::size(keys))];
+      const auto places = places_of(file, key);
+      if (places.size() < 2) break;
+      const size_t to = places[below(places.size())], from = places[below(places.size())];
+      const auto end = [&](size_t place) {
+        const size_t open = place + key.size();
+        return file[open] == '[' ? file.find(']', open) + 1 : file.find_first_of(",}", open);
+      };
+      const std::string text = file.substr(from, end(from) - from);
+      replace(file, to, end(to) - to, text);
+      break;
+    }
     default:
       set_header_length(file, below(4) == 0 ? generator() * uint64_t{4294967295} : header + below(40) - 20);
   }
@@ -136,21 +194,54 @@ void seal(std::string& file) {
   for (int i = 0; i < 4; ++i) file[file.size() - 4 + i] = static_cast<char>(checksum >> 8 * i);
 }
 
+std::string read(const char* path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+// Predicts one image, and many that are the same. Says what is wrong; nothing if all is well.
+std::string predict(sparcl_model* model) {
+  char error[SPARCL_ERROR_SIZE] = "";
+  sparcl_set_threads(model, 2, nullptr);
+  const size_t size = sparcl_image_size(model), classes = static_cast<size_t>(sparcl_classes(model));
+  const size_t images = size > large_image ? 1 : 18;
+  std::vector<unsigned char> pixels(images * size);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<unsigned char>(i % size * 37 % 251);
+  std::vector<float> alone(classes), among(images * classes);
+  if (sparcl_predict_pixels(model, pixels.data(), 1, alone.data(), error) != 0 ||
+      sparcl_predict_pixels(model, pixels.data(), images, among.data(), error) != 0)
+    return error;
+  float largest = 1;
+  for (float score : alone) {
+    if (!(std::fabs(score) < sane)) return "";  // odd weights: what they round to says nothing
+    largest = std::max(largest, std::fabs(score));
+  }
+  for (size_t i = 0; i < among.size(); ++i)
+    if (!(std::fabs(among[i] - alone[i % classes]) <= 1e-3f * largest))
+      return "an image gets " + std::to_string(alone[i % classes]) + " alone, and " + std::to_string(among[i]) +
+             " among others";
+  return "";
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 2) return 2;
-  std::ifstream stream(arguments[1], std::ios::binary);
-  const std::string model((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  const int rounds = count > 2 ? std::atoi(arguments[2]) : 300;
-  generator.seed(count > 3 ? static_cast<unsigned>(std::atoi(arguments[3])) : 0);
+  if (count < 4) return 2;
+  const int rounds = std::atoi(arguments[1]);
+  generator.seed(static_cast<unsigned>(std::atoi(arguments[2])));
+  std::vector<std::string> models;
+  for (int i = 3; i < count; ++i) models.push_back(read(arguments[i]));
+  const int whole = static_cast<int>(models.size());  // first, every model as it is
   int loaded = 0, refused = 0;
-  for (int i = -1; i < rounds; ++i) {
-    std::string file = model;
-    if (i >= 0)
+  for (int i = -whole; i < rounds; ++i) {
+    const std::string& model = models[static_cast<size_t>(i + whole) / 2 % models.size()];
+    std::string file = i < 0 ? models[static_cast<size_t>(i + whole)] : model;
+    const bool sealed = i % 2 != 0;
+    if (i >= 0) {
       for (size_t n = 1 + below(2); n > 0 && file.size() > 16 && header_length(file) + 9 < file.size(); --n)
         damage(file);
-    if (i % 2 != 0) seal(file);
+      if (sealed) seal(file);
+    }
     const itimerval limit{{0, 0}, {seconds_for_a_file, 0}};
     setitimer(ITIMER_PROF, &limit, nullptr);  // ends the program after so much time of the processor
     char error[SPARCL_ERROR_SIZE] = "";
@@ -164,19 +255,19 @@ int main(int count, char** arguments) {
       continue;
     }
     ++loaded;
-    if (i % 2 == 0 && file != model) {
+    if (i >= 0 && !sealed && file != model) {
       std::printf("model_fuzz: file %d was damaged and is read all the same\n", i);
       return 1;
     }
-    sparcl_set_threads(found, 2, nullptr);
-    const size_t images = 1 + below(2) * 17;
-    std::vector<unsigned char> pixels(images * sparcl_image_size(found), 77);
-    std::vector<float> scores(images * static_cast<size_t>(sparcl_classes(found)));
-    if (sparcl_predict_pixels(found, pixels.data(), images, scores.data(), error) != 0)
-      std::printf("model_fuzz: file %d does not predict: %s\n", i, error);
+    const std::string wrong = predict(found);
     sparcl_free(found);
+    if (!wrong.empty()) {
+      std::printf("model_fuzz: file %d does not predict: %s\n", i, wrong.c_str());
+      std::ofstream("model_fuzz.sparcl", std::ios::binary) << file;  // to look at
+      return 1;
+    }
   }
   std::printf("model_fuzz: of %d damaged files %d were refused in one line, %d predicted\n", rounds, refused,
-              loaded - 1);
+              loaded - whole);
   return 0;
 }

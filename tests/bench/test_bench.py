@@ -104,6 +104,20 @@ def test_the_ratio_is_to_the_fastest_variant_in_float32(monkeypatch):
     assert row.dense_bf16_ms == row.onnxruntime_ms == 0.5  # beside, but not what counts
 
 
+def test_ratios_to_our_own_dense_network_and_to_onnxruntime(monkeypatch):
+    seconds = {"Our engine at sparsity 0": 0.004, "Our engine at sparsity 0.5": 0.0025, "The good onnxruntime": 0.002}
+    monkeypatch.setattr(Contender, "turn", lambda self, count: [seconds.get(self.title, 0.0005)] * count)
+    dense_row, row = measure(
+        "infer", TINY, [0.0, 0.5], Protocol(1, 2), ignore, ignore, [sides.good_side("onnxruntime")]
+    )
+    assert dense_row.own_speedup is None and row.own_speedup == pytest.approx(1.6)
+    assert dense_row.onnxruntime_share == pytest.approx(2.0) and row.onnxruntime_share == pytest.approx(1.25)
+    table = tables.versus([dense_row, row])
+    assert table.headings[-2:] == ["ours / onnxruntime", "times faster than our dense"]
+    assert [cells[-2:] for cells in table.rows] == [("2.00", "-"), ("1.25", "1.60")]
+    assert "times faster than our dense" not in tables.versus([dense_row]).headings
+
+
 @pytest.mark.parametrize(("times_slower", "shown"), [(3.0, True), (50.0, False)])
 def test_bf16_is_left_out_where_it_takes_forever(monkeypatch, times_slower, shown):
     def turn(contender, count):

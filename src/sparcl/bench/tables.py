@@ -61,8 +61,10 @@ def ratio(value: float | None) -> str:
 def versus(rows: Sequence[VersusRow]) -> Table:
     headings = ["images", "batch", "sparsity", "ours ms", "dense fp32 ms", "variant", "ratio", "dense bf16 ms"]
     onnxruntime = any(row.onnxruntime_ms for row in rows)
+    own_dense = any(row.own_speedup for row in rows)
+    headings += ["onnxruntime ms", "ours / onnxruntime"] * onnxruntime
     return Table(
-        headings + ["onnxruntime ms"] * onnxruntime,
+        headings + ["times faster than our dense"] * own_dense,
         [
             (
                 f"{row.image_size}x{row.image_size}",
@@ -73,7 +75,8 @@ def versus(rows: Sequence[VersusRow]) -> Table:
                 row.dense_variant or "-",
                 ratio(row.speedup),
                 milliseconds(row.dense_bf16_ms, row.dense_bf16_spread),
-                *[milliseconds(row.onnxruntime_ms, row.onnxruntime_spread)] * onnxruntime,
+                *[milliseconds(row.onnxruntime_ms, row.onnxruntime_spread), ratio(row.onnxruntime_share)] * onnxruntime,
+                *[ratio(row.own_speedup)] * own_dense,
             )
             for row in rows
         ],

@@ -36,6 +36,8 @@ class VersusRow:
     dense_bf16_spread: Spread | None = None
     onnxruntime_ms: float | None = None  # dense float32, shown beside PyTorch; only predicts
     onnxruntime_spread: Spread | None = None
+    onnxruntime_share: float | None = None  # our time as a share of its time
+    own_speedup: float | None = None  # over our own dense network, if that is measured too
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -157,6 +159,7 @@ def _row(
     work: Workload, protocol: Protocol, sparsity: float, ours: Times, fastest: str | None, measured: dict[str, Times]
 ) -> VersusRow:
     theirs = measured[fastest] if fastest is not None else None
+    own_dense = measured.get(str(0.0)) if sparsity > 0 else None
     bf16, onnxruntime = (measured.get(name) for name in BESIDE)
     return VersusRow(
         model=work.model,
@@ -175,4 +178,6 @@ def _row(
         dense_bf16_spread=bf16.spread_ms if bf16 else None,
         onnxruntime_ms=onnxruntime.median_ms if onnxruntime else None,
         onnxruntime_spread=onnxruntime.spread_ms if onnxruntime else None,
+        onnxruntime_share=ours.median_ms / onnxruntime.median_ms if onnxruntime else None,
+        own_speedup=own_dense.median_ms / ours.median_ms if own_dense else None,
     )

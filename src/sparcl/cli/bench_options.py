@@ -14,7 +14,7 @@ SparsityOption = Annotated[
 BatchOption = Annotated[str, typer.Option(help="Images in a batch; several numbers are separated by commas.")]
 ImageSizeOption = Annotated[str, typer.Option(help="Height and width of the images; several separated by commas.")]
 WidthOption = Annotated[int, typer.Option(min=1, help="Channels of the first layer.")]
-ModelOption = Annotated[str, typer.Option(help="The network: resnet18 or convnet.")]
+ModelOption = Annotated[str, typer.Option(help="The network, as `sparcl inspect` names it.")]
 ThreadsOption = Annotated[int, typer.Option(min=0, max=512, help="Threads of both sides; 0: all cores.")]
 RepeatsOption = Annotated[int, typer.Option(min=1, help="Rounds of measurement; more give steadier medians.")]
 CompileOption = Annotated[bool, typer.Option("--compile/--no-compile", help="Whether torch.compile takes part.")]
