@@ -10,6 +10,7 @@ from sparcl.cli import (
     backbone,
     bench,
     compare,
+    corrections,
     cost,
     data,
     doctor,
@@ -73,6 +74,7 @@ def _add_group(group: str, name: str, commands: typer.Typer) -> None:
 
 _add(LEARNER, learner.new, learner.learn)
 _add(LEARNER, predict.predict, **predict.OWN_OPTIONS)
+_add(LEARNER, corrections.correct, corrections.forget, corrections.rename)
 _add(LEARNER, learner.status, learner.undo)
 _add_group(LEARNER, "backbone", backbone.app)
 _add(EXPERIMENTS, run.run, sweep.sweep, paper.paper)

@@ -9,9 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from sparcl.backbone import DEFAULT_BACKBONE
 from sparcl.checked import plain
 from sparcl.cli.display import bar_with_time_left, progress_bar
 from sparcl.cli.run import ChangeOption
+from sparcl.cli.instant_status import show_instant_status
 from sparcl.cli.status import show_status
 from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
@@ -30,13 +32,20 @@ MAX_SKIPPED = 10  # lines
 
 NEW_HELP = """Make an empty learner: a directory that learns classes from folders of pictures.
 
+It sees with a pretrained backbone, so that it learns in seconds and from a few pictures. From scratch (--backbone none) it
+needs hundreds of pictures and minutes, and is for sensors, tiny pictures and experiments.
+
 \b
-sparcl new shop                                  # pictures of 64x64, 90% of the weights pruned, 500 samples kept
-sparcl new shop --image-size 32 --buffer 5MB     # smaller: for a small board
-sparcl new shop --width 20 --sparsity 0.95       # a narrower and sparser network
-sparcl new shop --classes 10                     # room for ten classes from the start (it grows in any case)
-sparcl new shop --weights weights.pt             # start from weights: .pt, safetensors, a run or a learner
-sparcl new shop --set epochs=10 --set method.alpha=0.2 --set pictures.flip=false
+sparcl new shop                                  # with the backbone of the package, pictures of 128x128
+sparcl new shop --backbone mine                  # with your own: see sparcl backbone --help
+sparcl new shop --image-size 160                 # sees more, and takes longer
+sparcl new shop --set unknown=0.1                # says `unknown` more readily
+\b
+sparcl new shop --backbone none                  # from scratch: 64x64, 90% of the weights pruned, 500 samples kept
+sparcl new shop --backbone none --image-size 32 --buffer 5MB      # smaller: for a small board
+sparcl new shop --backbone none --width 20 --sparsity 0.95        # a narrower and sparser network
+sparcl new shop --backbone none --weights weights.pt              # start from weights: .pt, safetensors, a run or a learner
+sparcl new shop --backbone none --set epochs=10 --set method.alpha=0.2 --set pictures.flip=false
 """
 
 LEARN_HELP = """Learn classes from folders of pictures: the name of a folder is the name of its class.
@@ -54,38 +63,57 @@ sparcl learn shop --resume                       # after Ctrl-C or a power cut
 
 def new(
     directory: DirectoryArgument,
-    image_size: Annotated[int, typer.Option(help="Pictures become squares with sides of this many pixels.")] = 64,
-    model: Annotated[str, typer.Option(help="The network: resnet18 or convnet.")] = "resnet18",
-    width: Annotated[int, typer.Option(help="Channels of its first layer.")] = 32,
-    sparsity: Annotated[float, typer.Option(help="Share of the weights that are pruned; 0: dense.")] = 0.9,
+    backbone: Annotated[
+        str, typer.Option(metavar="NAME", help="The frozen network that sees for it; none: from scratch.")
+    ] = DEFAULT_BACKBONE,
+    image_size: Annotated[
+        int | None, typer.Option(help="Pictures become squares with sides of this many pixels. [default: 128; none: 64]")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="From scratch: the network. [default: resnet18]")] = None,
+    width: Annotated[int | None, typer.Option(help="From scratch: channels of its first layer. [default: 32]")] = None,
+    sparsity: Annotated[
+        float | None, typer.Option(help="From scratch: share of the weights that are pruned; 0: dense. [default: 0.9]")
+    ] = None,
     buffer: Annotated[
-        str, typer.Option(help="What may be kept for rehearsal: samples (500) or memory (20MB).")
-    ] = "500",
-    classes: Annotated[int, typer.Option(help="Outputs from the start; the network grows when there are more.")] = 0,
-    held_out: Annotated[float, typer.Option(help="Share of pictures never trained on, to judge by.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+        str | None,
+        typer.Option(help="From scratch: what may be kept for rehearsal, samples (500) or memory (20MB)."),
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option(help="From scratch: outputs from the start; the network grows when there are more.")
+    ] = None,
+    held_out: Annotated[
+        float | None, typer.Option(help="From scratch: share of pictures never trained on, to judge by. [default: 0.1]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="From scratch: of everything random.")] = None,
     weights: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Start from weights: .pt, safetensors, or a run or learner."),
+        typer.Option(metavar="FILE", help="From scratch: start from weights: .pt, safetensors, or a run or learner."),
     ] = None,
     change: ChangeOption = None,
 ) -> None:
-    values: dict[str, Any] = {
-        "classes": classes,
-        "pictures": {"size": image_size, "held_out": held_out},
-        "training": {"model": model, "width": width, "sparsity": sparsity, "seed": seed},
-    }
-    if not sparsity:
-        values["training"]["sparsifier"] = {"name": "none"}
-    values = merge(values, learner_settings.buffer_budget(buffer))
+    pictures = {"size": image_size, "held_out": held_out}
+    training: dict[str, Any] = {"model": model, "width": width, "sparsity": sparsity, "seed": seed}
+    if sparsity == 0:
+        training["sparsifier"] = {"name": "none"}
     if weights is not None:
-        values["training"]["weights"] = {"file": str(weights)}
+        training["weights"] = {"file": str(weights)}
+    values = {"backbone": backbone, "classes": classes, "pictures": _given(pictures), "training": _given(training)}
+    if buffer is not None:
+        values = merge(values, learner_settings.buffer_budget(buffer))
     changes = learner_settings.split(with_changes({}, change or []))
-    learner = Learner.create_from(directory, learner_settings.make(merge(values, changes)), print)
-    network = learner.status()["network"]
-    side = network["image_size"]
-    print(f"{directory} is ready: {network['model']} of width {network['width']}, pictures of {side}x{side}.")
+    settings = learner_settings.make(learner_settings.with_defaults(merge(_given(values), changes)))
+    learner = Learner.create_from(directory, settings, print)
+    side = settings.pictures.size
+    if settings.backbone == learner_settings.NO_BACKBONE:
+        network = learner.status()["network"]
+        print(f"{directory} is ready: {network['model']} of width {network['width']}, pictures of {side}x{side}.")
+    else:
+        print(f"{directory} is ready: it sees with the backbone {settings.backbone}, pictures of {side}x{side}.")
     print(f"Teach it: sparcl learn {quoted(directory)} FOLDER FOLDER ...")
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def learn(
@@ -139,6 +167,8 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
     learner = Learner.open(directory)
     if as_json:
         print(json.dumps(learner.status()))
+    elif learner.settings.backbone != learner_settings.NO_BACKBONE:
+        show_instant_status(learner.status())
     else:
         show_status(describe(learner))
 
@@ -250,15 +280,18 @@ def _show(learned: LearnResult) -> None:
     if len(learned.skipped) > MAX_SKIPPED:
         console.print(f"skipped: {len(learned.skipped) - MAX_SKIPPED:,} more (--json lists all)")
     pictures = ", ".join(f"{name} ({counted(count, 'picture')})" for name, count in entry.pictures.items())
-    console.print(f"Learned {pictures} in {entry.seconds:.0f} s, {counted(entry.epochs, 'epoch')}.")
+    at_once = not entry.epochs
+    how = f"{entry.seconds:.1f} s" if at_once else f"{entry.seconds:.0f} s, {counted(entry.epochs, 'epoch')}"
+    console.print(f"Learned {pictures} in {how}.")
     before, after = entry.before, entry.after
     if after.accuracy is None:
-        console.print("No pictures were held out, so how good it is cannot be said.")
-        return
-    known = sum(count for _, count in after.held_out.values())
-    console.print(f"Accuracy on {counted(known, 'picture')} it was not trained on: {after.accuracy:.1f}%.")
-    if before is not None and before.accuracy is not None:
+        console.print("No picture could be held out, so how good it is cannot be said.")
+    else:
+        known = sum(count for _, count in after.held_out.values())
+        seen = "each judged by all the others" if at_once else "it was not trained on"
+        console.print(f"Accuracy on {counted(known, 'picture')} {seen}: {after.accuracy:.1f}%.")
+    if after.accuracy is not None and before is not None and before.accuracy is not None:
         same = after.of(list(before.held_out)).accuracy
         console.print(f"On the classes known before: {before.accuracy:.1f}% before, {same:.1f}% now.")
-    if len(after.held_out) == 1 and len(entry.new) == 1 and before is not None and not before.held_out:
+    if len(entry.new) == 1 and (before is None or not before.held_out) and len(after.held_out) < 2:
         console.print("One class alone cannot be told from anything: learn another one.")

@@ -14,9 +14,11 @@ sparcl predict shop image.jpg
 sparcl predict fruit.sparcl image.jpg            # a file that `sparcl export` has written
 sparcl predict shop new/ more.png --top 3        # all pictures of a folder; the three likeliest classes
 sparcl predict shop image.jpg --json
+sparcl predict shop image.jpg --always           # name a class even if the picture resembles none
 
-Each line: the picture, its class, how sure the network is (its own opinion, not a probability), and the time that the
-network took.
+Each line: the picture, its class, how sure the learner is, and the time that the network took. A learner with a backbone
+says `unknown` for what resembles no class it has learned, and its confidence comes true in the long run (`sparcl status`
+shows how well). From scratch and in a model file it is the network's own opinion, not a probability.
 """
 
 #: For the command line's table of commands: everything after `predict` is parsed here.
@@ -34,19 +36,22 @@ def predict() -> None:
     parser.add_argument("model", type=_path, metavar="LEARNER", help="the learner's directory, or a model file")
     parser.add_argument("pictures", type=_path, nargs="+", metavar="PICTURE", help="picture files, or folders of them")
     parser.add_argument("--top", type=int, default=1, metavar="N", help="show the N likeliest classes (default: 1)")
+    parser.add_argument("--always", action="store_true", help="never say unknown: name the likeliest class")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line, one for each picture")
     options = parser.parse_intermixed_args(sys.argv[2:])
     if options.top < 1:
         parser.error("--top must be at least 1")
     failed = False
-    for line, bad in answers(options.model, options.pictures, options.top, options.json):
+    for line, bad in answers(options.model, options.pictures, options.top, options.json, options.always):
         failed |= bad
         print(line, file=sys.stderr if bad else sys.stdout, flush=True)
     if failed:
         sys.exit(1)
 
 
-def answers(model: Path, pictures: Sequence[Path], top: int, as_json: bool) -> Iterator[tuple[str, bool]]:
+def answers(
+    model: Path, pictures: Sequence[Path], top: int, as_json: bool, always: bool = False
+) -> Iterator[tuple[str, bool]]:
     """A line for each picture, and whether it tells of a failure."""
     import numpy as np
 
@@ -70,13 +75,15 @@ def answers(model: Path, pictures: Sequence[Path], top: int, as_json: bool) -> I
 
     def predicted() -> Iterator[tuple[str, bool]]:
         images = np.stack([image for _, image in waiting])
-        for (name, _), prediction in zip(waiting, predictor.predict(images), strict=True):
+        for (name, _), prediction in zip(waiting, predictor.predict(images, always), strict=True):
             best = list(zip(prediction.classes, prediction.confidences, strict=True))[:top]
             if as_json:
                 shown = {"picture": name, "class": prediction.name, "confidence": prediction.confidence}
                 yield json.dumps({**shown, "classes": dict(best), "milliseconds": prediction.milliseconds}), False
             else:
                 classes = "  ".join(f"{found} {100 * share:.1f}%" for found, share in best)
+                if prediction.unknown:
+                    classes = f"unknown (most like {classes})"
                 yield f"{name}: {classes}  ({prediction.milliseconds:.1f} ms)", False
         waiting.clear()
 

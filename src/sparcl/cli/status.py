@@ -23,10 +23,10 @@ def show_status(found: dict[str, Any]) -> None:
         console.print(f"weights    started from {found['weights']['file']}")
     console.print(f"method     {found['method']}")
     console.print(
-        f"buffer     {buffer['kept']} of {buffer['capacity']} samples, {_size(buffer['bytes'])}, of "
+        f"buffer     {buffer['kept']} of {buffer['capacity']} samples, {shown_size(buffer['bytes'])}, of "
         f"{counted(buffer['pictures'], 'different picture')}"
     )
-    console.print(f"size       state {_size(found['state_bytes'])}, directory {_size(found['directory_bytes'])}")
+    console.print(f"size       state {shown_size(found['state_bytes'])}, directory {shown_size(found['directory_bytes'])}")
     history: list[HistoryEntry] = found["history"]
     if history:
         last = history[-1].after
@@ -91,5 +91,5 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}%"
 
 
-def _size(size: int) -> str:
+def shown_size(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"

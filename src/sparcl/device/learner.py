@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sparcl.backbone import DEFAULT_BACKBONE, find_backbone
 from sparcl.checked import plain
 from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
@@ -91,17 +92,26 @@ class Learner:
 
     @classmethod
     def create(
-        cls, directory: str | Path, image_size: int = 64, weights: str | Path | None = None, **changes: object
+        cls,
+        directory: str | Path,
+        image_size: int | None = None,
+        backbone: str = DEFAULT_BACKBONE,
+        weights: str | Path | None = None,
+        **changes: object,
     ) -> "Learner":
-        """A new, empty learner. `changes` are settings: width=32, sparsity=0.9, classes=10, buffer="20MB", ...
+        """A new, empty learner that sees with a pretrained backbone: learning takes seconds, a few pictures are enough.
 
-        `weights` is a file to start from, as `sparcl.load_weights` reads it, or the directory of a run or a learner.
+        With backbone="none" it learns from scratch; then `changes` are settings of its training: width=32,
+        sparsity=0.9, classes=10, buffer="20MB", ..., and `weights` is a file to start from, as `sparcl.load_weights`
+        reads it, or the directory of a run or a learner.
         """
         values: dict[str, Any] = {**changes, "weights": weights} if weights is not None else dict(changes)
         budget = learner_settings.buffer_budget(str(values.pop("buffer"))) if "buffer" in values else {}
         values = merge(learner_settings.split(values), budget)
-        values["pictures"] = {"size": image_size, **values.get("pictures", {})}
-        return cls.create_from(directory, learner_settings.make(values))
+        values["backbone"] = backbone
+        if image_size is not None:
+            values["pictures"] = {"size": image_size, **values.get("pictures", {})}
+        return cls.create_from(directory, learner_settings.make(learner_settings.with_defaults(values)))
 
     @classmethod
     def create_from(
@@ -114,6 +124,10 @@ class Learner:
             raise SparclError(f"{path} already holds a learner. Choose another directory, or remove it first.")
         if path.exists() and not is_free(path):
             raise SparclError(f"{path} exists and is not an empty directory. Choose another one.")
+        if settings.backbone != learner_settings.NO_BACKBONE:
+            find_backbone(settings.backbone).graph(settings.pictures.size)  # raises if there is none for such pictures
+            make_learner(path, settings)
+            return _kind_of(settings)(path, settings)
         learner = cls(path, settings)
         # What cannot work fails before anything is written.
         network = learner.planned_network()
@@ -128,7 +142,8 @@ class Learner:
     def open(cls, directory: str | Path) -> "Learner":
         """The learner that lives in this directory."""
         path = Path(directory)
-        return cls(path, learner_settings.load(LearnerDirectory.open(path).home))
+        settings = learner_settings.load(LearnerDirectory.open(path).home)
+        return _kind_of(settings)(path, settings)
 
     # Learning
 
@@ -211,11 +226,15 @@ class Learner:
             if not numbers:
                 raise SparclError(f"{self.directory} has learned nothing: there is nothing to undo.")
             if numbers[0] > 1 and numbers[0] - 1 not in numbers:
+                self._check_undo(directory)
                 steps = counted(self.settings.undo_steps, "learning session")
                 raise SparclError(f"{self.directory} can undo {steps}, and has done so already.")
             directory.states.remove_newest()
             then = f"after learning session {numbers[0] - 1}" if numbers[0] > 1 else "before it had learned anything"
             return f"Undone learning session {numbers[0]}: {self.directory} is as it was {then}."
+
+    def _check_undo(self, directory: LearnerDirectory) -> None:
+        """Raises if there is a reason of its own why it cannot be gone back any further."""
 
     def _learn_pending(
         self,
@@ -261,8 +280,9 @@ class Learner:
 
     # Looking
 
-    def predict(self, pictures: Pictures) -> list[Prediction]:
-        """What each picture shows: of a file, all files of a folder, many of them, or pictures in memory.
+    def predict(self, pictures: Pictures, *, always: bool = False) -> list[Prediction]:
+        """What each picture shows: of a file, all files of a folder, many of them, or pictures in memory. Pictures that
+        resemble no class are `unknown`, if the learner has a backbone, unless it must `always` name one.
 
         The state stays open between calls; what somebody else has learned or undone since counts at once. Raises for
         the first picture that cannot be read.
@@ -279,7 +299,7 @@ class Learner:
                 if isinstance(image, SparclError):
                     raise image
                 images.append(image)
-        return predictor.predict(np.stack(images)) if images else []
+        return predictor.predict(np.stack(images), always) if images else []
 
     def planned_network(self) -> Graph:
         """The graph of the network that the first learning session will make; raises if it cannot be built."""
@@ -292,3 +312,31 @@ class Learner:
     def status(self) -> dict[str, Any]:
         """Classes, samples kept, sparsity, sizes, history."""
         return dict(plain(describe(self)))
+
+    # What only a learner with a backbone can do
+
+    def correct(self, picture: Any, name: str | None = None, *, denied: str | None = None) -> str:
+        """Say what a picture shows, or only what it does not show."""
+        raise self._needs_backbone("corrected picture by picture")
+
+    def rename(self, old: str, new: str) -> str:
+        """Give a class another name."""
+        raise self._needs_backbone("renamed in parts")
+
+    def forget(self, *, name: str | None = None, picture: Any = None) -> str:
+        """Forget a class or a picture, exactly."""
+        raise self._needs_backbone("made to forget")
+
+    def _needs_backbone(self, done: str) -> SparclError:
+        return SparclError(
+            f"{self.directory} learns from scratch, and what it has learned is all in one network, which cannot be "
+            f"{done}. A learner with a backbone can: sparcl new DIRECTORY"
+        )
+
+
+def _kind_of(settings: LearnerSettings) -> type[Learner]:
+    if settings.backbone == learner_settings.NO_BACKBONE:
+        return Learner
+    from sparcl.instant.learner import InstantLearner
+
+    return InstantLearner

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from sparcl.network.folding import cut_classifier, engine_nodes, fold
 from sparcl.network.restoring import load_network
 from sparcl.tensor_files import State
 from sparcl.wording import quoted
+
+if TYPE_CHECKING:
+    from sparcl.instant.predictor import InstantPredictor
 
 FORMAT = 1
 MAX_CLASSES = 10_000
@@ -86,8 +89,8 @@ class Predictor:
         #: As many pictures as the engine computes at once anyway.
         self.batch = max(1, _engine.lanes())
 
-    def predict(self, images: NDArray[np.uint8]) -> list[Prediction]:
-        """Of pictures [n, 3, size, size]; the time is that of the network alone."""
+    def predict(self, images: NDArray[np.uint8], always: bool = False) -> list[Prediction]:
+        """Of pictures [n, 3, size, size]; the time is that of the network alone. It always names a class."""
         predictions: list[Prediction] = []
         for first in range(0, len(images), self.batch):
             some = np.ascontiguousarray(images[first : first + self.batch])
@@ -120,11 +123,11 @@ def check_learner(directory: Path) -> None:
 class OpenedState:
     """A predictor, and which file it was read from."""
 
-    predictor: Predictor
+    predictor: "Predictor | InstantPredictor"
     identity: tuple[int, ...]
 
 
-def open_predictor(directory: Path) -> Predictor:
+def open_predictor(directory: Path) -> "Predictor | InstantPredictor":
     """The last committed state, also while something is being learned."""
     return open_state(directory).predictor
 
@@ -144,8 +147,16 @@ def open_state(directory: Path, known: OpenedState | None = None) -> OpenedState
             if known is not None and known.identity == identity:
                 return known
             with states.open(number) as sealed:
-                return OpenedState(Predictor(sealed, sealed.state), identity)
+                return OpenedState(_predictor(sealed, sealed.state), identity)
     raise changing(directory)
+
+
+def _predictor(tensors: Mapping[str, NDArray[Any]], state: State) -> "Predictor | InstantPredictor":
+    if state.get("kind") is None:
+        return Predictor(tensors, state)
+    from sparcl.instant.predictor import InstantPredictor
+
+    return InstantPredictor(tensors, state)
 
 
 def changing(directory: Path) -> SparclError:

@@ -24,8 +24,8 @@ class FilePredictor:
         self.prepare = centre_fit(width, height)
         self.batch = max(1, _engine.lanes())
 
-    def predict(self, images: NDArray[np.uint8]) -> list[Prediction]:
-        """Of RGB pictures [n, 3, height, width]."""
+    def predict(self, images: NDArray[np.uint8], always: bool = False) -> list[Prediction]:
+        """Of RGB pictures [n, 3, height, width]. It always names a class."""
         start = time.perf_counter()
         logits = self.model.predict(images if self._channels == 3 else _grey(images))
         return ranked(logits, self.model.classes, 1e3 * (time.perf_counter() - start))

@@ -9,18 +9,25 @@ from numpy.typing import NDArray
 from sparcl.errors import SparclError
 
 
+UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True)
 class Prediction:
-    """The classes of a picture, the likeliest first, with how sure the network is of each; and how long it took."""
+    """The classes of a picture, the likeliest first, with how sure the network is of each; and how long it took.
+
+    `unknown`: the picture resembles none of them. Then the likeliest class is only the least unlike.
+    """
 
     classes: tuple[str, ...]
     confidences: tuple[float, ...]
     milliseconds: float
+    unknown: bool = False
 
     @property
     def name(self) -> str:
-        """The likeliest class."""
-        return self.classes[0]
+        """The likeliest class, or "unknown"."""
+        return UNKNOWN if self.unknown else self.classes[0]
 
     @property
     def confidence(self) -> float:

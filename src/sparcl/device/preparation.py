@@ -34,7 +34,7 @@ def prepare(
     note: Note,
 ) -> Pending:
     """`poll` may raise to break it off."""
-    new = [_checked_name(name) for name in classes if name not in base.classes]
+    new = [checked_name(name) for name in classes if name not in base.classes]
     names = (*base.classes, *new)
     if not classes:
         raise SparclError("There is nothing to learn: give at least one class.")
@@ -98,7 +98,7 @@ def _hold_out(
     return held
 
 
-def _checked_name(name: Any) -> str:
+def checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
         raise SparclError(f"{name!r} cannot be the name of a class. Give a short name of printable characters.")
     return name

@@ -17,6 +17,7 @@ from sparcl.seals import sealed
 from sparcl.sparsity import SPARSIFIERS
 
 FILE = "settings.json"
+NO_BACKBONE = "none"
 MAX_SAMPLES = 10_000_000  # of a buffer, as in the settings of a run
 
 Mean = Annotated[float, Bounds(gt=-LARGEST_SCALE, lt=LARGEST_SCALE)]
@@ -48,6 +49,11 @@ class LearnerSettings(Checked):
     )
     undo_steps: int = setting(
         default=1, ge=1, le=100, meaning="how many learning sessions can be undone; each keeps a whole state"
+    )
+    backbone: str = setting(default=NO_BACKBONE, meaning="frozen network that sees for the learner; none: from scratch")
+    keep: int = setting(default=1000, ge=1, le=1_000_000, meaning="with a backbone: pictures kept of each class")
+    unknown: float = setting(
+        default=0.03, ge=0, le=0.5, meaning="with a backbone: share of known pictures that may be called unknown"
     )
 
     def sample_bytes(self, outputs: int) -> int:
@@ -85,6 +91,28 @@ def make(changes: Values) -> LearnerSettings:
         training = {**training, "method": {**defaults, **method}}
     values["training"] = resolve(training)
     return _checked(validated(LearnerSettings, values))
+
+
+#: What only a learner from scratch has.
+OF_SCRATCH = ("classes", "buffer_mb")
+SIZE_FROM_SCRATCH = 64
+
+
+def with_defaults(values: Values) -> Values:
+    """Values for a new learner, with those that follow from its backbone. Says so if some belong to the other kind."""
+    backbone = values.get("backbone", NO_BACKBONE)
+    if backbone == NO_BACKBONE:
+        return merge({"pictures": {"size": SIZE_FROM_SCRATCH}}, values)
+    foreign = [name for name in (*OF_SCRATCH, *values.get("training", {})) if values.get(name) or name not in OF_SCRATCH]
+    foreign += [f"pictures.{name}" for name in values.get("pictures", {}) if name != "size"]
+    if foreign:
+        raise SparclError(
+            f"{foreign[0]} is a setting of learners that learn from scratch, and the backbone {backbone!r} needs none of "
+            "it. Leave it out, or add --backbone none."
+        )
+    from sparcl.backbone import find_backbone
+
+    return merge({"pictures": {"size": find_backbone(backbone).size}}, values)
 
 
 def split(values: Values) -> Values:

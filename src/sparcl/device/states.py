@@ -63,7 +63,10 @@ class States:
 
     def remove_newest(self) -> None:
         """The one before becomes the newest."""
-        name = checkpoints.name_of(self.newest())
+        self.remove(self.newest())
+
+    def remove(self, number: int) -> None:
+        name = checkpoints.name_of(number)
         try:
             self.directory.remove(name)
             self.directory.sync()

@@ -67,7 +67,7 @@ def _describe(learner: "Learner", directory: LearnerDirectory, base: BaseState) 
             "bytes": len(labels) * settings.sample_bytes(network["outputs"]),
         },
         "state_bytes": states.size(base.number) if base.number else 0,
-        "directory_bytes": _size(learner.directory),
+        "directory_bytes": directory_bytes(learner.directory),
         "history": base.history,
         "caution": forgotten(base.history[-1], settings.training.epochs, learner.directory) if base.history else None,
     }
@@ -85,7 +85,7 @@ def _unfinished(directory: LearnerDirectory, base: BaseState) -> tuple[bool, boo
     return pending.begun(), False
 
 
-def _size(directory: Path) -> int:
+def directory_bytes(directory: Path) -> int:
     """Of all files that stay where they are for as long as it takes."""
     total = 0
     for folder, _, names in os.walk(directory):
