@@ -81,7 +81,7 @@ def main() -> None:
         own = ["--set", f"pictures.mean={list(scale.mean)}", "--set", f"pictures.std={list(scale.std)}"]
         for name, reserved in (("learner, room for all classes", len(classes)), ("learner, growing", 0)):
             directory = Path(temporary) / f"learner{reserved}"
-            shape = ["--image-size", options.size, "--classes", reserved, "--held-out", 0]
+            shape = ["--backbone", "none", "--image-size", options.size, "--classes", reserved, "--held-out", 0]
             sparcl("new", directory, *shape, *settings, *own)
             for task in tasks:
                 print(sparcl("learn", directory, *(folder / "train" / one for one in task)), end="", flush=True)

@@ -53,7 +53,7 @@ def main() -> None:
         folder = Path(temporary)
         pixels = np.random.default_rng(0).integers(0, 256, (24, 480, 640, 3), np.uint8)
         shape = {"model": options.model, "width": options.width, "sparsity": options.sparsity}
-        learner = Learner.create(folder / "learner", options.image_size, epochs=1, **shape)
+        learner = Learner.create(folder / "learner", options.image_size, "none", epochs=1, **shape)
         learner.learn({"a": list(pixels[:12]), "b": list(pixels[12:])})
         Image.fromarray(pixels[0]).save(folder / "picture.jpg")
         predict = [str(Path(sys.executable).with_name("sparcl")), "predict", str(learner.directory)]

@@ -8,6 +8,7 @@ from sparcl.device.learner import Learner
 from sparcl.device.states import read_sealed
 
 SETTINGS = {
+    "backbone": "none",
     "image_size": 8,
     "model": "convnet",
     "width": 8,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 import sparcl
 
-learner = sparcl.Learner.create("shop", image_size=32, width=8, buffer="20MB")
+learner = sparcl.Learner.create("shop", backbone="none", image_size=32, width=8, buffer="20MB")
 assert_type(learner, sparcl.Learner)
 assert_type(sparcl.Learner.open(Path("shop")), sparcl.Learner)
 learned = learner.learn({"apples": "photos/apples", "pears": [np.zeros((8, 8, 3), np.uint8)]}, minutes=5)

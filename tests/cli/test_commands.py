@@ -63,7 +63,7 @@ def test_a_run_directory_holds_what_the_readme_says(finished_run):
 
 def test_a_learner_and_a_run_are_not_taken_for_each_other(finished_run, tmp_path):
     shop = tmp_path / "shop"
-    assert sparcl("new", shop, "--image-size", "8", "--model", "convnet").returncode == 0
+    assert sparcl("new", shop, "--backbone", "none", "--image-size", "8", "--model", "convnet").returncode == 0
     for command in (("report", shop), ("metrics", shop), ("inspect", shop), ("cost", shop), ("run", "--resume", shop)):
         assert refused(sparcl(*command), "is a learner, not a run", "sparcl status")
     for command in (("status", finished_run), ("undo", finished_run), ("predict", finished_run, shop)):

@@ -9,6 +9,7 @@ from sparcl.device.learner import Learner
 from sparcl.device.states import read_sealed
 
 SMALL = {
+    "backbone": "none",
     "image_size": 8,
     "model": "convnet",
     "width": 4,

@@ -71,7 +71,7 @@ def test_the_chance_is_that_of_the_binomial_distribution():
 def test_a_session_that_harms_says_which_classes_and_offers_to_undo_it(tmp_path, digits):
     """One epoch of one new class, far too few: what the first steps upset is not rehearsed."""
     learner = package.Learner.create(
-        tmp_path / "shop", 8, model="convnet", width=16, epochs=12, threads=1, pictures={"flip": False}
+        tmp_path / "shop", 8, "none", model="convnet", width=16, epochs=12, threads=1, pictures={"flip": False}
     )
     learner.learn({digit: digits / "train" / digit for digit in "01234"})
     shown = sparcl("learn", learner.directory, digits / "train" / "6", "--epochs", "1")

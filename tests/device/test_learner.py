@@ -29,7 +29,15 @@ def tensors_of(learner):
 def test_classes_come_one_after_another_and_the_old_ones_stay(tmp_path, digits):
     """The default settings, but for size: after three sessions, one of them of a single class, all are known."""
     learner = package.Learner.create(
-        tmp_path / "shop", 8, model="convnet", width=8, epochs=12, batch_size=16, threads=1, pictures={"flip": False}
+        tmp_path / "shop",
+        8,
+        "none",
+        model="convnet",
+        width=8,
+        epochs=12,
+        batch_size=16,
+        threads=1,
+        pictures={"flip": False},
     )
     train = digits / "train"
     learner.learn({"zero": train / "0", "one": train / "1"})
@@ -204,7 +212,7 @@ def test_what_cannot_be_learned_is_refused_in_one_line(tmp_path, photos):
         ({"pictures": {"mean": [0, 0, 0], "std": [1, 1, 1e-9]}}, "more than"),
     ):
         with pytest.raises(SparclError, match=message):
-            Learner.create(tmp_path / "other", **settings)
+            Learner.create(tmp_path / "other", backbone="none", **settings)
     assert not (tmp_path / "other").exists()
 
 

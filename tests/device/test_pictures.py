@@ -92,11 +92,16 @@ def test_a_long_list_of_skipped_files_is_cut(tmp_path, digits):
 
 
 def test_a_buffer_that_holds_no_pictures_is_refused(tmp_path):
-    refused = sparcl("new", tmp_path / "shop", "--buffer", "0.001MB", "--image-size", "64")
+    refused = sparcl("new", tmp_path / "shop", "--backbone", "none", "--buffer", "0.001MB", "--image-size", "64")
     assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
     assert "holds no two pictures of 64x64" in refused.stderr and not (tmp_path / "shop").exists()
     least = refused.stderr.split("give it ")[1].split(" MB")[0]
-    assert sparcl("new", tmp_path / "shop", "--buffer", f"{least}MB", "--image-size", "64").returncode == 0
+    assert (
+        sparcl(
+            "new", tmp_path / "shop", "--backbone", "none", "--buffer", f"{least}MB", "--image-size", "64"
+        ).returncode
+        == 0
+    )
 
 
 def test_what_cannot_be_read_is_skipped_and_named(tmp_path, odd):

@@ -18,6 +18,7 @@ from sparcl.errors import SparclError
 from sparcl.learning.loop import Stopped
 
 SMALL = {
+    "backbone": "none",
     "image_size": 8,
     "model": "resnet18",
     "width": 4,
@@ -169,7 +170,7 @@ def test_a_new_learner_in_the_place_of_one_that_was_killed(tmp_path, file):
 
 def test_the_command_says_what_it_takes_over(tmp_path, file):
     program = [sys.executable, "-m", "sparcl.cli.main"]
-    options = ["--image-size", "8", "--width", "4", "--weights", "weights.pt"]
+    options = ["--backbone", "none", "--image-size", "8", "--width", "4", "--weights", "weights.pt"]
     made = subprocess.run([*program, "new", "shop", *options], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert f"Weights of {file}: 100 tensors were loaded by the names of torchvision's ResNet." in made.stdout
     assert f"Weights of {file}: classifier keeps its initial values." in made.stdout

@@ -30,7 +30,9 @@ def correct(
 def forget(
     directory: DirectoryArgument,
     name: Annotated[str | None, typer.Option("--class", metavar="CLASS", help="A class with all its pictures.")] = None,
-    picture: Annotated[Path | None, typer.Option(metavar="PICTURE", help="One picture: the file that was learned.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="PICTURE", help="One picture: the file that was learned.")
+    ] = None,
 ) -> None:
     """Forget a class or a picture exactly, as if it had never been seen. This cannot be undone.
 

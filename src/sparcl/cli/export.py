@@ -10,7 +10,7 @@ from sparcl.cli.display import progress_bar
 from sparcl.cli.run import PluginOption
 from sparcl.deploy.onnx import write_onnx
 from sparcl.deploy.writer import SUFFIX, Precision, Preprocessing, write_model
-from sparcl.device.model import open_predictor
+from sparcl.device.model import Predictor, open_predictor
 from sparcl.errors import SparclError
 from sparcl.learning.learned import LearnedNetwork, learned_by
 from sparcl.learning.plugins import import_plugins
@@ -72,6 +72,11 @@ export.__doc__ = HELP
 
 def _of_learner(directory: Path) -> LearnedNetwork:
     predictor = open_predictor(directory)
+    if not isinstance(predictor, Predictor):
+        raise SparclError(
+            f"{directory} sees with a backbone, and cannot be exported yet. Copy its directory instead: it is a whole "
+            "learner wherever sparcl is installed."
+        )
     about = predictor.description
     return LearnedNetwork(predictor.graph, predictor.parameters, about.classes, about.mean, about.std)
 

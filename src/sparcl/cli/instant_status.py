@@ -15,7 +15,9 @@ def show_instant_status(found: dict[str, Any]) -> None:
     backbone, directory, classes = found["backbone"], quoted(found["directory"]), found["classes"]
     side = backbone["image_size"]
     console.print(f"backbone   {backbone['name']}, {side}x{side} pixels, {backbone['digest'][:12]}")
-    console.print(f"size       state {shown_size(found['state_bytes'])}, directory {shown_size(found['directory_bytes'])}")
+    console.print(
+        f"size       state {shown_size(found['state_bytes'])}, directory {shown_size(found['directory_bytes'])}"
+    )
     if not classes:
         console.print(f"It knows no class. Begin with: sparcl learn {directory} FOLDER FOLDER")
     else:

@@ -12,11 +12,12 @@ from rich.console import Console
 from sparcl.backbone import DEFAULT_BACKBONE
 from sparcl.checked import plain
 from sparcl.cli.display import bar_with_time_left, progress_bar
-from sparcl.cli.run import ChangeOption
 from sparcl.cli.instant_status import show_instant_status
+from sparcl.cli.run import ChangeOption
 from sparcl.cli.status import show_status
 from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
+from sparcl.device.kinds import NO_BACKBONE
 from sparcl.device.learner import Learner, LearnResult
 from sparcl.device.status import describe
 from sparcl.errors import SparclError
@@ -32,8 +33,8 @@ MAX_SKIPPED = 10  # lines
 
 NEW_HELP = """Make an empty learner: a directory that learns classes from folders of pictures.
 
-It sees with a pretrained backbone, so that it learns in seconds and from a few pictures. From scratch (--backbone none) it
-needs hundreds of pictures and minutes, and is for sensors, tiny pictures and experiments.
+It sees with a pretrained backbone, so that it learns in seconds and from a few pictures. From scratch (--backbone none)
+it needs hundreds of pictures and minutes: that is for sensors, tiny pictures and experiments.
 
 \b
 sparcl new shop                                  # with the backbone of the package, pictures of 128x128
@@ -44,7 +45,7 @@ sparcl new shop --set unknown=0.1                # says `unknown` more readily
 sparcl new shop --backbone none                  # from scratch: 64x64, 90% of the weights pruned, 500 samples kept
 sparcl new shop --backbone none --image-size 32 --buffer 5MB      # smaller: for a small board
 sparcl new shop --backbone none --width 20 --sparsity 0.95        # a narrower and sparser network
-sparcl new shop --backbone none --weights weights.pt              # start from weights: .pt, safetensors, a run or a learner
+sparcl new shop --backbone none --weights weights.pt              # start from weights
 sparcl new shop --backbone none --set epochs=10 --set method.alpha=0.2 --set pictures.flip=false
 """
 
@@ -67,7 +68,8 @@ def new(
         str, typer.Option(metavar="NAME", help="The frozen network that sees for it; none: from scratch.")
     ] = DEFAULT_BACKBONE,
     image_size: Annotated[
-        int | None, typer.Option(help="Pictures become squares with sides of this many pixels. [default: 128; none: 64]")
+        int | None,
+        typer.Option(help="Pictures become squares with sides of this many pixels. [default: 128; none: 64]"),
     ] = None,
     model: Annotated[str | None, typer.Option(help="From scratch: the network. [default: resnet18]")] = None,
     width: Annotated[int | None, typer.Option(help="From scratch: channels of its first layer. [default: 32]")] = None,
@@ -104,7 +106,7 @@ def new(
     settings = learner_settings.make(learner_settings.with_defaults(merge(_given(values), changes)))
     learner = Learner.create_from(directory, settings, print)
     side = settings.pictures.size
-    if settings.backbone == learner_settings.NO_BACKBONE:
+    if settings.backbone == NO_BACKBONE:
         network = learner.status()["network"]
         print(f"{directory} is ready: {network['model']} of width {network['width']}, pictures of {side}x{side}.")
     else:
@@ -167,7 +169,7 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
     learner = Learner.open(directory)
     if as_json:
         print(json.dumps(learner.status()))
-    elif learner.settings.backbone != learner_settings.NO_BACKBONE:
+    elif learner.settings.backbone != NO_BACKBONE:
         show_instant_status(learner.status())
     else:
         show_status(describe(learner))

@@ -16,9 +16,9 @@ sparcl predict shop new/ more.png --top 3        # all pictures of a folder; the
 sparcl predict shop image.jpg --json
 sparcl predict shop image.jpg --always           # name a class even if the picture resembles none
 
-Each line: the picture, its class, how sure the learner is, and the time that the network took. A learner with a backbone
-says `unknown` for what resembles no class it has learned, and its confidence comes true in the long run (`sparcl status`
-shows how well). From scratch and in a model file it is the network's own opinion, not a probability.
+Each line: the picture, its class, how sure the learner is, and the time that the network took. A learner with a
+backbone says `unknown` for what resembles no class it has learned, and its confidence comes true in the long run
+(`sparcl status` shows how well). From scratch and in a model file it is the network's own opinion, not a probability.
 """
 
 #: For the command line's table of commands: everything after `predict` is parsed here.

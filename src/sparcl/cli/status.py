@@ -26,7 +26,9 @@ def show_status(found: dict[str, Any]) -> None:
         f"buffer     {buffer['kept']} of {buffer['capacity']} samples, {shown_size(buffer['bytes'])}, of "
         f"{counted(buffer['pictures'], 'different picture')}"
     )
-    console.print(f"size       state {shown_size(found['state_bytes'])}, directory {shown_size(found['directory_bytes'])}")
+    console.print(
+        f"size       state {shown_size(found['state_bytes'])}, directory {shown_size(found['directory_bytes'])}"
+    )
     history: list[HistoryEntry] = found["history"]
     if history:
         last = history[-1].after

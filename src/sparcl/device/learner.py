@@ -27,6 +27,7 @@ from sparcl.device.cautions import cautions
 from sparcl.device.gather import Pictures, decode_files, listed_files, prepare_array
 from sparcl.device.history import HistoryEntry
 from sparcl.device.initial_weights import read_initial
+from sparcl.device.kinds import NO_BACKBONE, learner_class
 from sparcl.device.learner_directory import LearnerDirectory, is_free, make_learner
 from sparcl.device.model import OpenedState, open_state
 from sparcl.device.pending import Pending, PendingDirectory
@@ -124,10 +125,10 @@ class Learner:
             raise SparclError(f"{path} already holds a learner. Choose another directory, or remove it first.")
         if path.exists() and not is_free(path):
             raise SparclError(f"{path} exists and is not an empty directory. Choose another one.")
-        if settings.backbone != learner_settings.NO_BACKBONE:
+        if settings.backbone != NO_BACKBONE:
             find_backbone(settings.backbone).graph(settings.pictures.size)  # raises if there is none for such pictures
             make_learner(path, settings)
-            return _kind_of(settings)(path, settings)
+            return learner_class(settings.backbone)(path, settings)
         learner = cls(path, settings)
         # What cannot work fails before anything is written.
         network = learner.planned_network()
@@ -143,7 +144,7 @@ class Learner:
         """The learner that lives in this directory."""
         path = Path(directory)
         settings = learner_settings.load(LearnerDirectory.open(path).home)
-        return _kind_of(settings)(path, settings)
+        return learner_class(settings.backbone)(path, settings)
 
     # Learning
 
@@ -332,11 +333,3 @@ class Learner:
             f"{self.directory} learns from scratch, and what it has learned is all in one network, which cannot be "
             f"{done}. A learner with a backbone can: sparcl new DIRECTORY"
         )
-
-
-def _kind_of(settings: LearnerSettings) -> type[Learner]:
-    if settings.backbone == learner_settings.NO_BACKBONE:
-        return Learner
-    from sparcl.instant.learner import InstantLearner
-
-    return InstantLearner

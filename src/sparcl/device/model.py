@@ -5,14 +5,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparcl import _engine
 from sparcl.data.augmentation import Augmentation
-from sparcl.data.pictures import centre_square
+from sparcl.data.pictures import Prepare, centre_square
+from sparcl.device.kinds import predictor_class
 from sparcl.device.prediction import Prediction, ranked
 from sparcl.device.states import DIRECTORY as STATES
 from sparcl.device.states import States
@@ -23,9 +24,6 @@ from sparcl.network.folding import cut_classifier, engine_nodes, fold
 from sparcl.network.restoring import load_network
 from sparcl.tensor_files import State
 from sparcl.wording import quoted
-
-if TYPE_CHECKING:
-    from sparcl.instant.predictor import InstantPredictor
 
 FORMAT = 1
 MAX_CLASSES = 10_000
@@ -72,6 +70,27 @@ class Description:
             mean=_channels(content["mean"], -LARGEST_SCALE),
             std=_channels(content["std"], 1 / LARGEST_SCALE),
         )
+
+
+class Described(Protocol):
+    """What every state says of itself."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+
+
+class AnyPredictor(Protocol):
+    """What every kind of learner predicts with."""
+
+    @property
+    def description(self) -> Described: ...
+    @property
+    def prepare(self) -> Prepare: ...
+    @property
+    def batch(self) -> int: ...
+    def predict(self, images: NDArray[np.uint8], always: bool = False) -> list[Prediction]: ...
 
 
 class Predictor:
@@ -123,11 +142,11 @@ def check_learner(directory: Path) -> None:
 class OpenedState:
     """A predictor, and which file it was read from."""
 
-    predictor: "Predictor | InstantPredictor"
+    predictor: AnyPredictor
     identity: tuple[int, ...]
 
 
-def open_predictor(directory: Path) -> "Predictor | InstantPredictor":
+def open_predictor(directory: Path) -> AnyPredictor:
     """The last committed state, also while something is being learned."""
     return open_state(directory).predictor
 
@@ -147,16 +166,8 @@ def open_state(directory: Path, known: OpenedState | None = None) -> OpenedState
             if known is not None and known.identity == identity:
                 return known
             with states.open(number) as sealed:
-                return OpenedState(_predictor(sealed, sealed.state), identity)
+                return OpenedState(predictor_class(sealed.state.get("kind"))(sealed, sealed.state), identity)
     raise changing(directory)
-
-
-def _predictor(tensors: Mapping[str, NDArray[Any]], state: State) -> "Predictor | InstantPredictor":
-    if state.get("kind") is None:
-        return Predictor(tensors, state)
-    from sparcl.instant.predictor import InstantPredictor
-
-    return InstantPredictor(tensors, state)
 
 
 def changing(directory: Path) -> SparclError:

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from sparcl.errors import SparclError
 
-
 UNKNOWN = "unknown"
 
 

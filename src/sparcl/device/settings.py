@@ -8,6 +8,7 @@ import re
 from typing import Annotated, Any
 
 from sparcl.checked import Bounds, Checked, plain, rules_of, setting
+from sparcl.device.kinds import NO_BACKBONE
 from sparcl.device.model import LARGEST_SCALE
 from sparcl.errors import SparclError
 from sparcl.files import Directory, as_json, from_json
@@ -17,7 +18,6 @@ from sparcl.seals import sealed
 from sparcl.sparsity import SPARSIFIERS
 
 FILE = "settings.json"
-NO_BACKBONE = "none"
 MAX_SAMPLES = 10_000_000  # of a buffer, as in the settings of a run
 
 Mean = Annotated[float, Bounds(gt=-LARGEST_SCALE, lt=LARGEST_SCALE)]
@@ -103,12 +103,13 @@ def with_defaults(values: Values) -> Values:
     backbone = values.get("backbone", NO_BACKBONE)
     if backbone == NO_BACKBONE:
         return merge({"pictures": {"size": SIZE_FROM_SCRATCH}}, values)
-    foreign = [name for name in (*OF_SCRATCH, *values.get("training", {})) if values.get(name) or name not in OF_SCRATCH]
+    foreign = [
+        name for name in (*OF_SCRATCH, *values.get("training", {})) if values.get(name) or name not in OF_SCRATCH
+    ]
     foreign += [f"pictures.{name}" for name in values.get("pictures", {}) if name != "size"]
     if foreign:
         raise SparclError(
-            f"{foreign[0]} is a setting of learners that learn from scratch, and the backbone {backbone!r} needs none of "
-            "it. Leave it out, or add --backbone none."
+            f"{foreign[0]} is a setting of learners that learn from scratch. Leave it out, or add --backbone none."
         )
     from sparcl.backbone import find_backbone
 

@@ -2,9 +2,9 @@
 
 Each of its pictures is left out in turn (`discriminant.leave_one_out`), so none has to be kept away from learning.
 
-    confidence    softmax(log odds / temperature)                     the temperature makes it come true on those pictures
-    familiarity   how near the nearest class is, and how far ahead    below a threshold that few of those pictures miss,
-                  of the others                                       a picture is `unknown`
+    confidence    softmax(log odds / temperature); the temperature makes it come true on those pictures
+    familiarity   how near the nearest class is, and how far ahead of the others; below a threshold that few of those
+                  pictures miss, a picture is `unknown`
 """
 
 import math

@@ -42,11 +42,11 @@ class _Inverse:
         if count < width:
             gram = residuals @ residuals.T
             gram[np.diag_indices(count)] += spread / part
-            return _Inverse(spread, part, residuals, np.linalg.inv(gram))
+            return _Inverse(spread, part, residuals, np.linalg.inv(gram).astype(np.float64))
         covariance = residuals.T @ residuals
         covariance *= part
         covariance[np.diag_indices(width)] += spread
-        return _Inverse(spread, part, whole=np.linalg.inv(covariance))
+        return _Inverse(spread, part, whole=np.linalg.inv(covariance).astype(np.float64))
 
     def times(self, rows: Real) -> Real:
         if self.whole is not None:

@@ -37,7 +37,9 @@ def whole(views: NDArray[np.float32]) -> Features:
     """Views [n, features] of one picture: each as long as the others, their mean, of length SCALE."""
     rows = views.astype(np.float64)
     if not np.isfinite(rows).all():
-        raise SparclError("What the backbone says is not a number: it is not usable. Check it with: sparcl backbone check")
+        raise SparclError(
+            "What the backbone says is not a number: it is not usable. Check it with: sparcl backbone check"
+        )
     mean = _unit(_unit(rows).mean(axis=0))
     return np.rint(SCALE * mean).astype(np.int16)
 

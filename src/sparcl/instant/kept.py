@@ -1,7 +1,7 @@
 """The pictures that a learner keeps: what it knows is a function of this set, and of nothing else.
 
 Every picture has its features (to learn from), a small JPEG (to look at, and to learn deeply from) and its digest (to
-be recognised by). They stand in the order of their classes' names and their digests, however they came. Whoever is taken
+be recognised by). They stand in the order of their classes' names and their digests, however they came. What is taken
 out is gone.
 """
 
@@ -48,7 +48,7 @@ class Kept:
     @property
     def learned(self) -> NDArray[np.bool_]:
         """Those whose class is known."""
-        return self.labels >= 0
+        return np.asarray(self.labels >= 0)
 
     def name_of(self, place: int) -> str:
         label = int(self.labels[place])
@@ -104,7 +104,7 @@ class Kept:
         if name not in self.classes:
             return np.zeros(len(self), bool)
         label = self.classes.index(name)
-        return self.labels == (-1 - label if denied else label)
+        return np.asarray(self.labels == (-1 - label if denied else label))
 
     def _first_of_each(self) -> NDArray[np.int64]:
         pairs = [(int(label), int(digest)) for label, digest in zip(self.labels, self.digests, strict=True)]
@@ -141,7 +141,7 @@ class Kept:
             (features, np.int16, (count, width)),
             (quality, np.float32, (count, 2)),
             (ends, np.int64, (count,)),
-            (content, np.uint8, (int(ends[-1]) if count else 0,)),
+            (content, np.uint8, (int(ends[-1]) if len(ends) else 0,)),
         )
         if any(tensor.dtype != kind or tensor.shape != shape for tensor, kind, shape in expected):
             raise ValueError("the pictures that it keeps do not fit together")

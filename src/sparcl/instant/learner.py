@@ -30,10 +30,11 @@ from sparcl.device.session import SessionListener
 from sparcl.device.states import States
 from sparcl.errors import SparclError
 from sparcl.instant.features import FeatureExtractor
+from sparcl.instant.head import About
 from sparcl.instant.kept import Kept, Photo
 from sparcl.instant.photos import photo_of
 from sparcl.instant.predictor import backbone_of, extractor_of
-from sparcl.instant.state import About, InstantState, is_instant
+from sparcl.instant.state import InstantState, is_instant
 from sparcl.wording import counted, quoted
 
 MAX_CLASSES = 10_000
@@ -133,7 +134,9 @@ class InstantLearner(Learner):
             )
         all_names = [*names, *(name for name in state.about.classes if name not in names)]
         learned = state.kept.learned
-        known = np.array([all_names.index(state.about.classes[label]) for label in state.kept.labels[learned]], np.int64)
+        known = np.array(
+            [all_names.index(state.about.classes[label]) for label in state.kept.labels[learned]], np.int64
+        )
         for given, was, count in known_elsewhere(digests, labels, state.kept.digests[learned], known):
             listener.noted(
                 f"{counted(count, 'picture')} given as {all_names[given]!r}, and known as {all_names[was]!r} already: "
@@ -240,9 +243,7 @@ class InstantLearner(Learner):
 
     def _check_undo(self, directory: LearnerDirectory) -> None:
         if self._read(directory.states).first == directory.states.newest():
-            raise SparclError(
-                f"{self.directory} has forgotten something, and cannot go back to when it still knew it."
-            )
+            raise SparclError(f"{self.directory} has forgotten something, and cannot go back to when it still knew it.")
 
     @contextlib.contextmanager
     def _changing(self, drop_pending: bool = False) -> Iterator[tuple[LearnerDirectory, InstantState]]:

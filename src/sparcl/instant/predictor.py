@@ -13,8 +13,8 @@ from sparcl.device.prediction import Prediction
 from sparcl.errors import SparclError
 from sparcl.instant.calibration import cosines_with
 from sparcl.instant.features import FeatureExtractor
+from sparcl.instant.head import About, Head
 from sparcl.instant.kept import Kept
-from sparcl.instant.state import About, Head
 from sparcl.tensor_files import State
 
 
