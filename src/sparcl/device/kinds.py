@@ -1,5 +1,7 @@
-"""The two kinds of learner: from scratch, in this room, and with a backbone, in a room above it, which is loaded by name
-only where it is needed."""
+"""The two kinds of learner: from scratch, in this room, and with a backbone, in a room above it.
+
+That one is loaded by name, and only where it is needed.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
