@@ -15,10 +15,10 @@ from sparcl.backbone import (
     DamagedBackbone,
     backbone_directory,
     find_backbone,
-    import_backbone,
     list_backbones,
     remove_backbone,
 )
+from sparcl.backbone.importing import import_backbone
 from sparcl.errors import SparclError
 from sparcl.graph import build_model
 from sparcl.network.parameters import Parameters

@@ -2,7 +2,6 @@
 
 from sparcl.backbone.backbone import Backbone
 from sparcl.backbone.file import IMAGENET_MEAN, IMAGENET_STD, save_backbone
-from sparcl.backbone.importing import import_backbone
 from sparcl.backbone.store import (
     DEFAULT_BACKBONE,
     DamagedBackbone,
@@ -20,7 +19,6 @@ __all__ = [
     "DamagedBackbone",
     "backbone_directory",
     "find_backbone",
-    "import_backbone",
     "list_backbones",
     "remove_backbone",
     "save_backbone",

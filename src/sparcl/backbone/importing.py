@@ -13,8 +13,9 @@ from sparcl.files import write_bytes
 from sparcl.graph import MAX_WIDTH, MODELS, Graph, build_model
 from sparcl.hints import did_you_mean
 from sparcl.network.parameters import Parameters
-from sparcl.weights import Matches, Weights, load_weights
 from sparcl.weights.file import UnusableError, WeightFile, shown
+from sparcl.weights.load import Weights, load_weights
+from sparcl.weights.names import Matches
 from sparcl.weights.safetensors_file import looks_like_safetensors, read_safetensors
 
 DEFAULT_SIZE = 128

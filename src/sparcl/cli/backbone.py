@@ -13,10 +13,10 @@ from sparcl.backbone import (
     DamagedBackbone,
     backbone_directory,
     find_backbone,
-    import_backbone,
     list_backbones,
     remove_backbone,
 )
+from sparcl.backbone.importing import import_backbone
 from sparcl.cli.display import print_table
 from sparcl.errors import SparclError
 from sparcl.wording import quoted

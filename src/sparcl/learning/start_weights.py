@@ -10,7 +10,7 @@ from pathlib import Path
 from sparcl.checked import Checked, setting
 from sparcl.errors import SparclError
 from sparcl.network import Network
-from sparcl.weights import Weights, load_weights
+from sparcl.weights.load import Weights, load_weights
 
 
 class WeightsSettings(Checked):
