@@ -15,13 +15,15 @@ UNKNOWN = "unknown"
 class Prediction:
     """The classes of a picture, the likeliest first, with how sure the network is of each; and how long it took.
 
-    `unknown`: the picture resembles none of them. Then the likeliest class is only the least unlike.
+    `unknown`: the picture resembles none of them; then the likeliest class is only the least unlike. `familiarity` says
+    how far from that it is, on a scale of the learner's own: larger is more like what was learned.
     """
 
     classes: tuple[str, ...]
     confidences: tuple[float, ...]
     milliseconds: float
     unknown: bool = False
+    familiarity: float | None = None
 
     @property
     def name(self) -> str:

@@ -56,6 +56,7 @@ class InstantPredictor:
             tuple(float(shares[label]) for label in order),
             milliseconds,
             unknown=bool(strange or not allowed.any()) and not always,
+            familiarity=float(familiar),
         )
 
 

@@ -30,7 +30,7 @@ class BatchNorm(Operation):
     def statistics(self, inputs: Sequence[Shape], output: Shape) -> Mapping[str, Shape]:
         return {"running_mean": output[:1], "running_var": output[:1]}
 
-    def initialise(self, values: Mapping[str, NDArray[Any]], generator: np.random.Generator) -> None:
+    def initialise(self, values: Mapping[str, NDArray[Any]], generator: "np.random.Generator") -> None:
         values["weight"][...] = 1.0
         values["bias"][...] = 0.0
 

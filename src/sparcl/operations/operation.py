@@ -91,7 +91,7 @@ class Operation:
         """Running numbers, which training moves without gradients; they start at zero."""
         return {}
 
-    def initialise(self, values: Mapping[str, NDArray[Any]], generator: np.random.Generator) -> None:
+    def initialise(self, values: Mapping[str, NDArray[Any]], generator: "np.random.Generator") -> None:
         """Fill new parameters; by default uniform in +-1/sqrt(fan-in), as PyTorch does."""
         if values:
             weight = values["weight"]
