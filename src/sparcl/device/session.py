@@ -27,10 +27,10 @@ from sparcl.device.judgement import Judgement, judge
 from sparcl.device.learner_directory import LearnerDirectory
 from sparcl.device.pending import Pending, PendingDirectory
 from sparcl.device.settings import LearnerSettings
-from sparcl.device.time_plan import TimePlan, epochs_that_fit
+from sparcl.device.time_plan import TimePlan
+from sparcl.device.timed_loop import TimedLoop
 from sparcl.errors import SparclError
 from sparcl.generators import Generators
-from sparcl.learning.loop import Loop
 from sparcl.learning.position import Position
 from sparcl.learning.state import capture_loop, check_place, restore_loop
 from sparcl.methods import ReservoirBuffer
@@ -50,7 +50,7 @@ class SessionListener(Protocol):
     def stepped(self, epoch: int, epochs: int, step: int, total_steps: int, loss: float) -> None: ...
 
 
-class Session(Loop):
+class Session(TimedLoop):
     def __init__(
         self,
         settings: LearnerSettings,
@@ -73,7 +73,6 @@ class Session(Loop):
             [self.task],
         )
         self.before: Judgement | None = None
-        self.affordable_steps: int | None = None  # of the task, in the time there is; None: not known
         found, used = directory.load(listener.noted), 0.0
         try:
             if found is not None:
@@ -91,7 +90,7 @@ class Session(Loop):
                 f"`sparcl undo {quoted(learner)}` drops the newest of it."
             ) from error
         minutes = pending.request.minutes
-        self.time = TimePlan(60 * minutes if minutes else np.inf, used + clock.used)
+        self.limit_time(60 * minutes if minutes else None, used + clock.used)
         self._last_checkpoint = time.monotonic()
 
     def run(self) -> tuple[Tensors, State, HistoryEntry]:
@@ -111,7 +110,7 @@ class Session(Loop):
         if time.monotonic() - self._last_checkpoint >= 60 * self.settings.checkpoint.minutes:
             self.checkpoint()
         self.poll()
-        self._keep_to_the_time(task)
+        self.keep_to_the_time(task)
 
     def stepped(self) -> None:
         self.time.stepped()
@@ -120,43 +119,12 @@ class Session(Loop):
             position.epoch, self.epochs, self.steps_done(self.task), self.steps_of(self.task), self.method.loss
         )
 
-    def _keep_to_the_time(self, task: Task) -> None:
-        position = self.position
-        if not self.pending.request.minutes or not position.step or position.epoch >= self.epochs:
-            return
-        fit = self.time.steps_left(self._reserved_steps())
-        at_the_end = self.epoch_is_over()
-        if fit == 0:
-            # What was presented so far is the epoch, and the epoch is the last one.
-            self.order = self.order[: position.step * self.settings.batch_size] if not at_the_end else self.order
-            self.epochs = position.epoch + 1
-        elif self.time.just_measured and position.epoch == 0:
-            self.affordable_steps = position.step + fit
-            self.replan(epochs_that_fit(self.settings.epochs, self._steps_when_planned, self.affordable_steps))
-        elif at_the_end and self.time.measured:
-            self.affordable_steps = self.steps_done(task) + fit
-            further = epochs_that_fit(
-                self.settings.epochs,
-                lambda epochs: self.epoch_steps(task, epochs).before(epochs),
-                self.affordable_steps,
-            )
-            self.epochs = max(position.epoch + 1, further)
-
-    def schedule_place(self, task: Task) -> tuple[int, int]:
-        """Where not even one epoch fits into the time, the rate falls within the steps that do."""
-        step, steps = super().schedule_place(task)
-        return step, steps if self.affordable_steps is None else min(steps, self.affordable_steps)
-
-    def _reserved_steps(self) -> float:
+    def reserved_steps(self) -> float:
         """What comes after the last step, in steps: deciding about the mask, judging, writing."""
         judged = int(self.pending.held_out.sum()) + self._buffer().capacity
         if self.base.number:
             judged += len(self.base.held_out[1])
         return 2 + judged / (6 * self.settings.batch_size)
-
-    def _steps_when_planned(self, epochs: int) -> int:
-        self.replan(epochs)
-        return self.steps_of(self.task)
 
     # Stopping and going on
 
