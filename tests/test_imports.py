@@ -37,7 +37,7 @@ ALLOWED = {
     "sparsity": {"operations", "network", "graph", "methods", "data", "metrics"},
     "learning": {"operations", "data", "metrics", "graph", "network", "methods", "sparsity", "tuning", "weights"},
     "device": {"data", "graph", "network", "deploy", "methods", "sparsity", "learning", "weights", "backbone"},
-    "instant": {"data", "network", "backbone", "device"},
+    "instant": {"operations", "graph", "data", "network", "learning", "backbone", "device"},
     "report": {"figures", "learning", "metrics", "sparsity"},
     "bench": {
         "operations",

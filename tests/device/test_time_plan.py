@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import small
 
-from sparcl.device import session
+from sparcl.device import timed_loop
 from sparcl.device.time_plan import TimePlan, epochs_that_fit
 from sparcl.learning.loop import Loop, Stopped
 from sparcl.sparsity import SPARSIFIERS, Sparsifier
@@ -18,7 +18,7 @@ class SimulatedTime:
 
     def __init__(self, monkeypatch, seconds):
         self.now, self.steps = 100.0, 0
-        monkeypatch.setattr(session, "TimePlan", functools.partial(TimePlan, clock=lambda: self.now))
+        monkeypatch.setattr(timed_loop, "TimePlan", functools.partial(TimePlan, clock=lambda: self.now))
         original = Loop.train_step
 
         def train_step(loop, task):
