@@ -21,6 +21,7 @@ from sparcl.errors import SparclError
 
 if TYPE_CHECKING:
     from sparcl.backbone.file import save_backbone
+    from sparcl.data.frames import Frames
     from sparcl.deploy.model import Model, load
     from sparcl.device.learner import Learner, LearnResult
     from sparcl.device.prediction import Prediction
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 else:
     # Loaded when somebody asks for it: importing the package loads neither torch nor any of its rooms.
     _HOMES = {
+        "Frames": "sparcl.data.frames",
         "Graph": "sparcl.graph",
         "LearnResult": "sparcl.device.learner",
         "Learner": "sparcl.device.learner",
@@ -58,6 +60,7 @@ else:
 
 
 __all__ = [
+    "Frames",
     "Graph",
     "LearnResult",
     "Learner",

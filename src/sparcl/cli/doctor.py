@@ -8,6 +8,8 @@ from rich.console import Console
 
 from sparcl import _engine
 from sparcl.data import DATASETS
+from sparcl.data.frames import NEEDS_VIDEO
+from sparcl.data.pictures import NEEDS_HEIC
 from sparcl.deploy.onnx import NEEDS_ONNX
 from sparcl.errors import SparclError
 from sparcl.experiments.on_ray import NEEDS_RAY
@@ -48,6 +50,10 @@ def _missing() -> dict[str, str]:
         missing["sparcl sweep --on ray"] = NEEDS_RAY
     if environment.installed_version("onnx") is None:
         missing["sparcl export --onnx"] = NEEDS_ONNX
+    if environment.installed_version("av") is None:
+        missing["learning from videos and cameras"] = NEEDS_VIDEO
+    if environment.installed_version("pillow-heif") is None:
+        missing["HEIC photos"] = f"Install what reads them with: {NEEDS_HEIC}"
     for name, source in DATASETS.items():
         if source.image_size is None:
             continue  # the user's own images lie wherever the user says

@@ -15,6 +15,7 @@ from sparcl.cli.display import bar_with_time_left, progress_bar
 from sparcl.cli.instant_status import show_instant_status
 from sparcl.cli.run import ChangeOption
 from sparcl.cli.status import show_status
+from sparcl.data.frames import MAX_FRAMES, Frames, is_frame_source
 from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
 from sparcl.device.kinds import NO_BACKBONE
@@ -58,6 +59,8 @@ is learned: until then, and after a power cut, it is as it was before.
 sparcl learn shop photos/apples photos/pears     # two classes
 sparcl learn shop photos/plums --minutes 5       # one more, in five minutes
 sparcl learn shop plums=more/IMG_2026            # another name than the folder's
+sparcl learn shop mug=mug.mp4                    # the frames of a video: distinct and sharp ones
+sparcl learn shop mug=camera:0 --seconds 10      # of a camera, from now on
 sparcl learn shop --resume                       # after Ctrl-C or a power cut
 """
 
@@ -121,10 +124,16 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 def learn(
     directory: DirectoryArgument,
     folders: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=]FOLDER...", help="One folder for each class.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME=]FOLDER...", help="A folder, a video or a camera (camera:0) for each class."),
     ] = None,
     minutes: Annotated[float | None, typer.Option(help="Be done within this many minutes.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the pictures, if not as set by `new`.")] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Look at a camera or video this long, at most. [default: 10; a video: all of it]"),
+    ] = None,
+    frames: Annotated[int, typer.Option(help="Keep this many frames of a camera or video, at most.")] = MAX_FRAMES,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a learning session that was interrupted.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
     as_json: JsonOption = False,
@@ -144,7 +153,7 @@ def learn(
             if resume:
                 learned = learner.resume(display)
             else:
-                classes = _classes(folders or [])
+                classes = _classes(folders or [], seconds, frames)
                 learned = learner.learn(
                     classes, minutes=minutes, epochs=epochs, listener=display, progress=display.reading()
                 )
@@ -238,14 +247,20 @@ class LearnDisplay:
         self._losses.clear()
 
 
-def _classes(folders: list[str]) -> dict[str, str | Path]:
-    """The class of each folder: its own name, or the one before the equals sign."""
+def _classes(folders: list[str], seconds: float | None, frames: int) -> dict[str, Any]:
+    """The class of each folder, video or camera: its own name, or the one before the equals sign."""
     classes: dict[str, Any] = {}
     named_by_folder: dict[str, str] = {}
     for given in folders:
         name, equals, path = given.partition("=")
         if not equals or Path(given).exists():
-            name, path = Path(given).name, given  # of a link its own name, not its target's
+            path = given
+            if is_frame_source(given):
+                if Frames(given).camera is not None:
+                    raise SparclError(f"Say what {given} shows: NAME={given}")
+                name = Path(given).stem
+            else:
+                name = Path(given).name  # of a link its own name, not its target's
             if name in ("", ".."):
                 name = Path(given).resolve().name
             if name in named_by_folder:
@@ -256,6 +271,9 @@ def _classes(folders: list[str]) -> dict[str, str | Path]:
                     "of its own: NAME=FOLDER."
                 )
             named_by_folder[name] = given
+        if path and is_frame_source(path):
+            classes.setdefault(name, []).append(Frames(path, seconds, frames))
+            continue
         if not path or not Path(path).is_dir():
             raise SparclError(f"{path or given} is not a folder. Give a folder of pictures for each class.")
         classes.setdefault(name, []).append(path)

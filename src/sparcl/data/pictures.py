@@ -30,12 +30,17 @@ JOB_IMAGES = 32
 MAX_THREADS = 4
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 AVIF_BRANDS = (b"avif", b"avis")
-"""Kinds of picture that phones take and nothing here decodes; a file of either names its brand at its start."""
+"""Kinds of picture that phones take; a file of either names its brands at its start. Their decoders are loaded when the
+first one is met: AVIF's is part of newer versions of Pillow, HEIC's is an extra."""
+MAX_BRANDS = 64
+NEEDS_HEIC = 'pip install "sparcl-edge[heic]"'
 LARGE = 16 << 20
 """Pictures of more pixels wait for one another, and become smaller before their colours are looked at."""
 MAX_PIXELS = 89_000_000
 MAX_SIDE = 65_535
 """JPEG has no longer side, and a picture takes memory for every row, however short that is."""
+
+Decoder = Callable[[io.BytesIO, str], Image.Image]
 
 # Pillow logs some kinds of damage, and warns of odd metadata. Our one line says what matters, and theirs would only be
 # noise beside it. The filter is set once: changing it while pictures are decoded is not safe with several threads.
@@ -129,10 +134,48 @@ def prepared(picture: Image.Image, prepare: Prepare) -> NDArray[np.uint8]:
 
 def _opened(content: bytes) -> Image.Image:
     """As `Image.open`, but for its check of the size, which warns and lets the picture through."""
+    brands = _brands(content)
+    decoder = _avif_decoder() if _is_avif(brands) else _heic_decoder() if _is_heic(brands) else None
+    if decoder is not None:
+        return decoder(io.BytesIO(content), "")
     for name in _formats_like(content):
         with contextlib.suppress(SyntaxError, IndexError, TypeError, struct.error):  # it only began like one
             return Image.OPEN[name][0](io.BytesIO(content), "")
     raise ValueError("no decoder knows it")
+
+
+def _brands(content: bytes) -> tuple[bytes, ...]:
+    """What a file of MPEG's family says it is, and is compatible with: nothing of any other file."""
+    if content[4:8] != b"ftyp":
+        return ()
+    end = min(int.from_bytes(content[:4], "big"), 16 + 4 * MAX_BRANDS)
+    return content[8:12], *(content[place : place + 4] for place in range(16, end, 4))
+
+
+def _is_avif(brands: tuple[bytes, ...]) -> bool:
+    """mif1 and msf1 say only that it is a picture; what it is compatible with says which."""
+    return bool(brands) and any(brand in AVIF_BRANDS for brand in (brands if brands[0] in HEIC_BRANDS else brands[:1]))
+
+
+def _is_heic(brands: tuple[bytes, ...]) -> bool:
+    return bool(brands) and brands[0] in HEIC_BRANDS and not _is_avif(brands)
+
+
+def _avif_decoder() -> Decoder | None:
+    try:
+        from PIL import AvifImagePlugin
+    except ImportError:
+        return None
+    return AvifImagePlugin.AvifImageFile if AvifImagePlugin.SUPPORTED else None
+
+
+def _heic_decoder() -> Decoder | None:
+    try:
+        from pillow_heif import HeifImageFile
+    except ImportError:
+        return None
+    decoder: Decoder = HeifImageFile
+    return decoder
 
 
 def _formats_like(content: bytes) -> list[str]:
@@ -147,15 +190,19 @@ def _formats_like(content: bytes) -> list[str]:
 
 def _what_it_is(content: bytes) -> str:
     """Of a file that could not be decoded, and what to do about it."""
-    brand = content[8:12] if content[4:8] == b"ftyp" else b""
-    if brand in HEIC_BRANDS:
+    brands = _brands(content)
+    if _is_heic(brands):
+        if _heic_decoder() is not None:
+            return "it begins like HEIC, but is damaged or cut off. Get it again, or leave it out."
         return (
-            "it is a HEIC photo. Convert it to JPEG; a phone whose camera is set to its most compatible format "
-            "takes JPEG photos from the start."
+            f"it is a HEIC photo. Install what reads it with: {NEEDS_HEIC}; or convert it to JPEG. A phone whose "
+            "camera is set to its most compatible format takes JPEG photos from the start."
         )
-    if brand in AVIF_BRANDS:
-        return "it is an AVIF picture. Convert it to JPEG or PNG."
-    if brand:
+    if _is_avif(brands):
+        if _avif_decoder() is not None:
+            return "it begins like AVIF, but is damaged or cut off. Get it again, or leave it out."
+        return "it is an AVIF picture. Pillow 11.3 and newer read them; or convert it to JPEG or PNG."
+    if brands:
         return "it is a video or a sound. Give single pictures."
     if not content:
         return "it is empty."

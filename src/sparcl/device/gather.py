@@ -1,4 +1,4 @@
-"""From folders, files and arrays of pictures to the pictures of a task: decoded, checked, on the disk."""
+"""From folders, files, videos, cameras and arrays to the pictures of a task: decoded, checked, on the disk."""
 
 import mimetypes
 from collections import Counter
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparcl.data.frames import SUFFIXES, Frames, check_source, is_frame_source
 from sparcl.data.pictures import centre_square, decoded, prepared
 from sparcl.data.source import Progress
 from sparcl.data.tree import FolderTree, Tree, shown
@@ -16,8 +17,9 @@ from sparcl.device.held_out import digest
 from sparcl.errors import SparclError
 from sparcl.wording import quoted
 
-Pictures = str | Path | Sequence[Any] | NDArray[Any]
-"""A folder or a file; or many of them; or arrays [height, width], [height, width, 3 or 4], or Pillow images."""
+Pictures = str | Path | Frames | Sequence[Any] | NDArray[Any]
+"""A folder, a file, a video or a camera (camera:0); or many of them; or arrays [height, width], [height, width, 3] or
+[height, width, 4], or Pillow images."""
 
 
 class Gathered:
@@ -29,20 +31,21 @@ class Gathered:
         self.digests: list[int] = []
         self.skipped: list[str] = []
         self.copies: Counter[int] = Counter()  # by label: pictures that were there already
+        self.notes: list[str] = []  # which frames of videos and cameras were taken
 
     def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.uint8]]:
         """The pictures [n, 3, size, size] of all classes, one class after the other; each picture of a class once."""
         listed = {label: _listed(source) for label, source in self._sources.items()}
-        total = sum(map(len, listed.values()))
+        total = sum(item.most if isinstance(item, Frames) else 1 for items in listed.values() for item in items)
         done, together = 0, centre_square(self._size).together
         block: list[NDArray[np.uint8]] = []
         there: set[tuple[int, int]] = set()
         for label, items in listed.items():
-            for picture in _decoded(items, self._size):
+            for picture in self._decoded(items):
                 self._poll()
                 done += 1
-                if progress and (done % 32 == 0 or done == total):
-                    progress("reading pictures", done, total)
+                if progress and done % 32 == 0:
+                    progress("reading pictures", min(done, total), total)
                 if isinstance(picture, SparclError):
                     self.skipped.append(str(picture))
                     continue
@@ -57,8 +60,22 @@ class Gathered:
                 if len(block) == together:
                     yield np.stack(block)
                     block = []
+        if progress:
+            progress("reading pictures", total, total)  # videos may have had fewer frames
         if block:
             yield np.stack(block)
+
+    def _decoded(self, items: list[Any]) -> Iterator[NDArray[np.uint8] | SparclError]:
+        from_files = decode_files([item for item in items if isinstance(item, tuple)], self._size)
+        for item in items:
+            if isinstance(item, tuple):
+                yield next(from_files)
+            elif isinstance(item, Frames):
+                from sparcl.data.frames_reader import read_frames  # predicting does without it
+
+                yield from read_frames(item, self._size, self.notes.append, self._poll)
+            else:
+                yield prepare_array(item, self._size)
 
 
 def listed_files(path: Path) -> list[tuple[Tree, str]]:
@@ -102,24 +119,24 @@ class _SingleFile(FolderTree):
 
 
 def _listed(source: Pictures) -> list[Any]:
+    if isinstance(source, str | Path) and is_frame_source(source):
+        source = Frames(str(source))
+    if isinstance(source, Frames):
+        check_source(source)  # at once: nothing else may come of it
+        return [source]
     if isinstance(source, str | Path):
         files = listed_files(Path(source))
         _check_class_folder(Path(source), [name for _, name in files])
-        return files
+        return [_video(tree, name) or (tree, name) for tree, name in files]
     items: list[Any] = []
     for picture in source:
-        items += _listed(picture) if isinstance(picture, str | Path) else [picture]
+        items += _listed(picture) if isinstance(picture, str | Path | Frames) else [picture]
     return items
 
 
-def _decoded(items: list[Any], size: int) -> Iterator[NDArray[np.uint8] | SparclError]:
-    files = [item for item in items if isinstance(item, tuple)]
-    from_files = decode_files(files, size)
-    for item in items:
-        if isinstance(item, tuple):
-            yield next(from_files)
-        else:
-            yield prepare_array(item, size)
+def _video(tree: Tree, name: str) -> Frames | None:
+    """A video among the files of a folder."""
+    return Frames(str(tree.location / name)) if name.lower().endswith(SUFFIXES) else None
 
 
 def _check_class_folder(folder: Path, names: list[str]) -> None:
@@ -135,4 +152,4 @@ def _check_class_folder(folder: Path, names: list[str]) -> None:
 
 
 def _named_as_picture(name: str) -> bool:
-    return (mimetypes.guess_type(name, strict=False)[0] or "").startswith("image/")
+    return (mimetypes.guess_type(name, strict=False)[0] or "").startswith(("image/", "video/"))

@@ -49,6 +49,8 @@ def prepare(
             reason = f" The first problem: {gathered.skipped[0]}" if gathered.skipped else ""
             raise SparclError(f"There is no readable picture of {name!r}.{reason}")
     digests = np.array(gathered.digests, np.uint64)
+    for line in gathered.notes:
+        note(line)
     if gathered.copies:
         copies = ", ".join(f"{names[label]} {count:,}" for label, count in gathered.copies.items())
         note(f"Copies of the same picture are left out: {copies}.")
