@@ -84,7 +84,8 @@ class Picker:
 
 
 def grey(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return picture.mean(axis=0, dtype=np.float32)
+    levels: NDArray[np.float32] = picture.mean(axis=0, dtype=np.float32)
+    return levels
 
 
 def sharpness(levels: NDArray[np.float32]) -> float:
@@ -97,5 +98,6 @@ def sharpness(levels: NDArray[np.float32]) -> float:
 def _thumbnail(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Without its mean: a camera that lets in more light sees the same."""
     small = Image.fromarray(grey(picture)).resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX)
-    levels = np.asarray(small, np.float32)
-    return levels - levels.mean()
+    levels: NDArray[np.float32] = np.array(small, np.float32)
+    levels -= levels.mean()
+    return levels

@@ -17,15 +17,17 @@ from sparcl.device.held_out import digest
 from sparcl.errors import SparclError
 from sparcl.wording import quoted
 
-Pictures = str | Path | Frames | Sequence[Any] | NDArray[Any]
-"""A folder, a file, a video or a camera (camera:0); or many of them; or arrays [height, width], [height, width, 3] or
-[height, width, 4], or Pillow images."""
+Pictures = str | Path | Sequence[Any] | NDArray[Any]
+"""A folder or a file; or many of them; or arrays [height, width], [height, width, 3 or 4], or Pillow images."""
+Source = Pictures | Frames
+"""What can be learned from: also a video or a camera, by its name (mug.mp4, camera:0) or as Frames, alone or among
+others."""
 
 
 class Gathered:
     """Labels and digests are known, and what was left out, once `blocks` has been gone through."""
 
-    def __init__(self, sources: Mapping[int, Pictures], size: int, poll: Callable[[], None]) -> None:
+    def __init__(self, sources: Mapping[int, Source], size: int, poll: Callable[[], None]) -> None:
         self._sources, self._size, self._poll = sources, size, poll
         self.labels: list[int] = []
         self.digests: list[int] = []
@@ -118,7 +120,7 @@ class _SingleFile(FolderTree):
         return shown(str(self._path))
 
 
-def _listed(source: Pictures) -> list[Any]:
+def _listed(source: Source) -> list[Any]:
     if isinstance(source, str | Path) and is_frame_source(source):
         source = Frames(str(source))
     if isinstance(source, Frames):

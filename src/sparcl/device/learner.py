@@ -24,7 +24,7 @@ from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
 from sparcl.device.base_state import BaseState
 from sparcl.device.cautions import cautions
-from sparcl.device.gather import Pictures, decode_files, listed_files, prepare_array
+from sparcl.device.gather import Pictures, Source, decode_files, listed_files, prepare_array
 from sparcl.device.history import HistoryEntry
 from sparcl.device.initial_weights import read_initial
 from sparcl.device.kinds import NO_BACKBONE, learner_class
@@ -150,7 +150,7 @@ class Learner:
 
     def learn(
         self,
-        classes: Mapping[str, Pictures],
+        classes: Mapping[str, Source],
         *,
         minutes: float | None = None,
         epochs: int | None = None,

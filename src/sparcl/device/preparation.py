@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparcl.data.source import Progress
 from sparcl.device import held_out
 from sparcl.device.base_state import BaseState
-from sparcl.device.gather import Gathered, Pictures
+from sparcl.device.gather import Gathered, Source
 from sparcl.device.learner_directory import LearnerDirectory
 from sparcl.device.model import MAX_CLASSES
 from sparcl.device.pending import LearnRequest, Pending
@@ -26,7 +26,7 @@ def prepare(
     directory: LearnerDirectory,
     base: BaseState,
     settings: LearnerSettings,
-    classes: Mapping[str, Pictures],
+    classes: Mapping[str, Source],
     minutes: float | None,
     epochs: int | None,
     poll: Callable[[], None],

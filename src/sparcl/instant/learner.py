@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sparcl.backbone import find_backbone
 from sparcl.data.source import Progress
 from sparcl.device.forgetting import worse
-from sparcl.device.gather import Gathered, Pictures, decode_files, listed_files, prepare_array
+from sparcl.device.gather import Gathered, Source, decode_files, listed_files, prepare_array
 from sparcl.device.held_out import digest, in_two_classes, known_elsewhere
 from sparcl.device.history import HistoryEntry
 from sparcl.device.judgement import Judgement
@@ -47,7 +47,7 @@ class InstantLearner(Learner):
 
     def learn(
         self,
-        classes: Mapping[str, Pictures],
+        classes: Mapping[str, Source],
         *,
         minutes: float | None = None,
         epochs: int | None = None,
@@ -124,6 +124,8 @@ class InstantLearner(Learner):
     def _note_contradictions(
         self, state: InstantState, gathered: Gathered, names: Sequence[str], listener: SessionListener
     ) -> None:
+        for line in gathered.notes:
+            listener.noted(line)
         if gathered.copies:
             copies = ", ".join(f"{names[label]} {count:,}" for label, count in gathered.copies.items())
             listener.noted(f"Copies of the same picture are left out: {copies}.")
