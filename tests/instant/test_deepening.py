@@ -26,7 +26,7 @@ def short(monkeypatch):
 def begin(backbone, watcher=None, count=60, **changes):
     pictures, labels, digests = striped_pictures(count)
     watcher = watcher or Watcher()
-    training = Deepening(backbone, SIZE, pictures, labels, digests, 3, listener=watcher, threads=1, **changes)
+    training = Deepening(backbone, SIZE, pictures, labels, digests, listener=watcher, threads=1, **changes)
     watcher.training = training
     return training
 
@@ -62,6 +62,14 @@ def test_what_was_interrupted_goes_on_bit_for_bit(backbone, steps):
     assert resumed.position.total_steps == steps
     resumed.run()
     assert_same(resumed.upper(), trained(backbone))
+
+
+def test_labels_need_not_be_those_of_all_classes(backbone):
+    """A class of which every picture is held out is not trained on."""
+    pictures, labels, digests = striped_pictures(60)
+    training = Deepening(backbone, SIZE, pictures, 2 * labels + 5, digests, listener=Watcher(), threads=1)
+    training.run()
+    assert_same(training.upper(), trained(backbone))
 
 
 def test_a_checkpoint_of_other_pictures_is_refused(backbone):
@@ -108,7 +116,7 @@ def test_deep_features_tell_pictures_apart_that_were_never_seen(backbone, monkey
     pictures, labels, digests = striped_pictures(240)
     held = held_out(digests, labels)
     watcher = Watcher()
-    training = Deepening(backbone, SIZE, pictures[~held], labels[~held], digests[~held], 3, listener=watcher, threads=1)
+    training = Deepening(backbone, SIZE, pictures[~held], labels[~held], digests[~held], listener=watcher, threads=1)
     training.run()
     assert np.mean(watcher.losses[-20:]) < np.mean(watcher.losses[:20])
 
@@ -141,5 +149,5 @@ def test_no_time_is_at_least_one_step(backbone):
 
 def test_one_class_cannot_be_learned_deeply(backbone):
     pictures, labels, digests = striped_pictures(4)
-    with pytest.raises(SparclError, match="two classes"):
-        Deepening(backbone, SIZE, pictures, 0 * labels, digests, 1, listener=Watcher())
+    with pytest.raises(SparclError, match="One class"):
+        Deepening(backbone, SIZE, pictures, 0 * labels, digests, listener=Watcher())

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sparcl.instant.verdict import Verdict, held_out, judge_deepening
+from sparcl.errors import SparclError
+from sparcl.instant.verdict import Verdict, check_enough, held_out, judge_deepening
 
 GENERATOR = np.random.default_rng(0)
 LABELS = np.arange(200) % 4
@@ -37,9 +38,12 @@ def test_the_numbers_are_those_of_the_nearest_mean_where_all_features_vary_alike
     assert judge_deepening(GOOD, GOOD, LABELS, held).before == pytest.approx(right, abs=1)
 
 
-def test_who_is_held_out_does_not_depend_on_the_order():
-    order = GENERATOR.permutation(200)
-    np.testing.assert_array_equal(held_out(DIGESTS, LABELS)[order], held_out(DIGESTS[order], LABELS[order]))
+def test_who_is_held_out_depends_on_no_other_picture():
+    held = held_out(DIGESTS, LABELS)
+    for place in range(0, 200, 7):
+        assert held_out(DIGESTS[place : place + 1], LABELS[place : place + 1]) == held[place]
+    many = GENERATOR.integers(0, 2**64, 20_000, dtype=np.uint64)
+    assert held_out(many, np.zeros(20_000, np.int64)).mean() == pytest.approx(0.15, abs=0.01)
 
 
 def test_pictures_of_no_class_are_neither_held_out_nor_judged_by():
@@ -60,3 +64,10 @@ def test_a_class_with_nothing_to_learn_from_is_not_judged():
 def test_without_pictures_to_judge_by_nothing_is_kept():
     assert not Verdict(0, 0, 0).kept
     assert not judge_deepening(GOOD, GOOD, LABELS, np.zeros(200, bool)).kept
+
+
+def test_too_few_pictures_to_judge_by_are_said_in_one_line():
+    check_enough(np.arange(200) < 20)
+    with pytest.raises(SparclError, match=r"200 pictures, of which 19 would judge .* About 130 are enough") as error:
+        check_enough(np.arange(200) < 19)
+    assert "\n" not in str(error.value)

@@ -34,7 +34,6 @@ from sparcl.network.parameters import Parameters
 from sparcl.network.restoring import checked_index
 from sparcl.tensor_files import State, Tensors
 
-MIN_PICTURES = 2  # a batch of one has no statistics
 SPARSITY = 0.75
 BATCH = 32
 STEPS = 1000  # about so many, in whole epochs, if there is time
@@ -79,7 +78,6 @@ class Deepening(TimedLoop):
         pictures: Iterable[NDArray[np.uint8]],
         labels: NDArray[np.int64],
         digests: NDArray[np.uint64],
-        classes: int,
         *,
         listener: SessionListener,
         seconds: float | None = None,
@@ -96,18 +94,22 @@ class Deepening(TimedLoop):
         picture and step; it raises if work shall stop. resume: what was saved last, with the same pictures and seed;
         raises ValueError, KeyError, TypeError if it does not fit.
         """
-        if len(labels) < MIN_PICTURES or classes < 2:
-            raise SparclError("There are too few pictures to learn deeply from: give at least two classes of them.")
+        found, places = np.unique(labels, return_inverse=True)  # the classifier is dropped: any order will do
+        classes = len(found)
+        if classes < 2:
+            raise SparclError(
+                "One class cannot be learned deeply: there is nothing to tell it from. Learn another one."
+            )
         started = time.monotonic()
         _engine.set_threads(threads or available_cores())
         self.backbone, self.listener, self._save, self._ask = backbone, listener, save, poll
         self._whole = backbone.graph(size, classes)
-        self._digest = _fingerprint(backbone, size, labels, digests, classes, seed)
+        self._digest = _fingerprint(backbone, size, places, digests, seed)
         extractor = LatentExtractor(backbone, size)
         self.latents = extractor.of_pictures(pictures, digests, seed, lambda _: poll())
         self._extracted = time.monotonic() - started
         graph = upper_graph(self._whole)
-        samples = Samples(self.latents.numbers, np.arange(len(labels)), np.asarray(labels, np.int64))
+        samples = Samples(self.latents.numbers, np.arange(len(places)), places.astype(np.int64))
         self.task = Task(0, range(classes), samples, samples.select(slice(0)), None)
         super().__init__(
             training_settings(graph, len(labels), seed, threads), graph, LatentViews.of(self.latents), [self.task]
@@ -213,15 +215,10 @@ class Deepening(TimedLoop):
 
 
 def _fingerprint(
-    backbone: Backbone,
-    size: int,
-    labels: NDArray[np.int64],
-    digests: NDArray[np.uint64],
-    classes: int,
-    seed: int,
+    backbone: Backbone, size: int, labels: NDArray[np.int64], digests: NDArray[np.uint64], seed: int
 ) -> str:
     """What must be the same to go on."""
-    found = hashlib.sha256(f"{backbone.digest} {size} {classes} {seed}".encode())
+    found = hashlib.sha256(f"{backbone.digest} {size} {seed}".encode())
     found.update(np.ascontiguousarray(labels, np.int64).tobytes())
     found.update(np.ascontiguousarray(digests, np.uint64).tobytes())
     return found.hexdigest()

@@ -1,7 +1,8 @@
 """Whether a trained upper part is kept: pictures that it was never trained on decide.
 
-They are chosen by their content, so the same picture is never trained on, in any session. Two discriminants learn from
-the other pictures, one with the features from before, one with the new ones, and both are asked about these.
+A picture's content alone decides whether it is one of them, so it is in no session trained on, whatever other pictures
+come and go. Two discriminants learn from the other pictures, one with the features from before, one with the new ones,
+and both are asked about these.
 """
 
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcl.device.held_out import select
+from sparcl.errors import SparclError
 from sparcl.instant.discriminant import Discriminant
+from sparcl.wording import counted
 
 HELD_OUT_SHARE = 0.15
-MAX_HELD_OUT = 100  # of a class
+MIN_HELD_OUT = 20  # of all together: fewer would say anything
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,17 @@ class Verdict:
 
 
 def held_out(digests: NDArray[np.uint64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which pictures are never trained on. Those with a label below 0 belong to no class and are not judged by."""
-    held = np.zeros(len(labels), bool)
-    learned = np.flatnonzero(labels >= 0)
-    nothing = np.zeros(0, np.int64)
-    held[learned] = select(
-        digests[learned], labels[learned], HELD_OUT_SHARE, MAX_HELD_OUT, nothing.astype(np.uint64), nothing
-    )
-    return held
+    """Which pictures are never trained on. Those with a label below 0 belong to no class, and cannot judge."""
+    return (labels >= 0) & (digests < np.uint64(HELD_OUT_SHARE * 2.0**64))
+
+
+def check_enough(held: NDArray[np.bool_]) -> None:
+    """Raises SparclError where too few pictures are held out to judge by."""
+    if held.sum() < MIN_HELD_OUT:
+        raise SparclError(
+            f"There are too few pictures to learn deeply: {counted(len(held), 'picture')}, of which {held.sum()} would "
+            f"judge what was learned from the others. About {round(MIN_HELD_OUT / HELD_OUT_SHARE, -1):.0f} are enough."
+        )
 
 
 def judge_deepening(
