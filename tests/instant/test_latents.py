@@ -67,6 +67,13 @@ def test_a_latent_does_not_depend_on_the_other_pictures(extractor):
     np.testing.assert_array_equal(all_of_them.low[2:4], two.low)
 
 
+def test_a_picture_may_lie_in_memory_as_it_was_decoded(extractor):
+    pictures, _, digests = striped_pictures(1)
+    decoded = np.ascontiguousarray(pictures.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    found = extractor.of_pictures(decoded, digests, 0)
+    np.testing.assert_array_equal(found.numbers, extractor.of_pictures(pictures, digests, 0).numbers)
+
+
 def test_few_pictures_have_more_views():
     assert [views_for(count) for count in (1, 100, 1000, 2000, 10**6)] == [8, 8, 4, 2, 2]
 

@@ -36,7 +36,7 @@ def views_of(image: NDArray[np.uint8], digest: int, seed: int, count: int) -> ND
     views = [image, image[:, :, ::-1]][:count]
     while len(views) < count:
         views.append(_part(image, generator))
-    return np.stack(views)
+    return np.ascontiguousarray(np.stack(views))  # as decoded, a picture has its channels last
 
 
 def _part(image: NDArray[np.uint8], generator: np.random.Generator) -> NDArray[np.uint8]:

@@ -31,7 +31,7 @@ def from_jpeg(content: bytes, size: int) -> NDArray[np.uint8]:
         with Image.open(io.BytesIO(content), formats=("JPEG",)) as picture:
             if picture.size != (size, size) or picture.mode != "RGB":
                 raise ValueError("a picture that it keeps has another size")
-            return np.asarray(picture, np.uint8).transpose(2, 0, 1)
+            return np.ascontiguousarray(np.asarray(picture, np.uint8).transpose(2, 0, 1))
     except (OSError, SyntaxError) as error:
         raise ValueError("a picture that it keeps is damaged") from error
 
