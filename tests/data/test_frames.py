@@ -1,5 +1,6 @@
 """Videos and cameras as sources of pictures: small videos, made here."""
 
+import random
 import struct
 import subprocess
 import sys
@@ -143,6 +144,23 @@ def test_damage_in_the_middle_keeps_what_came_before(tmp_path):
     video.write_bytes(whole[: 2 * len(whole) // 3])
     pictures, _, _ = taken(video)
     assert 2 <= len(pictures) < 8
+
+
+def test_flipped_bits_anywhere_are_survived(tmp_path):
+    """Whatever the decoder makes of them: pictures of the right size, or one line."""
+    chance = random.Random(5)
+    whole = write_video(tmp_path / "whole.mp4", [scene(number) for number in range(4) for _ in range(3)]).read_bytes()
+    broken, refused = tmp_path / "broken.mp4", 0
+    for _ in range(16):
+        content = bytearray(whole)
+        for _ in range(chance.choice((1, 10, 200))):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        broken.write_bytes(content)
+        pictures, problems, notes = taken(broken)
+        assert all(picture.shape == (3, SIZE, SIZE) for picture in pictures)
+        assert len(problems) + len(notes) == 1
+        refused += bool(problems)
+    assert 0 < refused < 16
 
 
 def test_playlists_do_not_lead_elsewhere(video, tmp_path):
