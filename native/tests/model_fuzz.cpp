@@ -147,7 +147,7 @@ void damage(std::string& file) {
     }
     case 9: {  // a number that is nearly right: a kernel, a stride, a padding, a side, a number of channels
       const auto [place, length] = all[below(all.size())];
-      const long long value = std::atoll(file.substr(place, length).c_str());
+      const long long value = std::min(std::atoll(file.substr(place, length).c_str()), 1LL << 40);
       const long long near[] = {value + 1, value - 1, 2 * value, value / 2, 3, 5, 7};
       replace(file, place, length, std::to_string(near[below(std::size(near))]));
       break;

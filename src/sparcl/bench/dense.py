@@ -18,7 +18,7 @@ from sparcl.bench.timing import Step
 from sparcl.bench.workload import LEARNING_RATE, Kind, Workload
 from sparcl.graph import Graph, Node
 from sparcl.network.parameters import Parameters
-from sparcl.operations import Conv
+from sparcl.operations import Conv, Dropout
 
 if TYPE_CHECKING:
     import torch
@@ -80,7 +80,12 @@ def module_of(graph: Graph) -> "torch.nn.Module":
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             outputs = {graph.nodes[0].name: images}
             for node in graph.nodes[1:]:
-                outputs[node.name] = node.op.torch([outputs[name] for name in node.inputs], NodePass(self, node))
+                inputs = [outputs[name] for name in node.inputs]
+                if isinstance(node.op, Dropout):  # PyTorch's own: ours draws in NumPy, which it could not compile
+                    kept = torch.nn.functional.dropout(inputs[0], node.op.probability, self.training)
+                    outputs[node.name] = kept
+                else:
+                    outputs[node.name] = node.op.torch(inputs, NodePass(self, node))
             return outputs[graph.nodes[-1].name]
 
     return GraphModule()
