@@ -48,18 +48,23 @@ class Results:
         self.tensors |= others
         return self
 
+    def scales(self) -> dict[str, float]:
+        """What errors of each tensor are relative to: its largest element."""
+        largest = {name: float(np.abs(tensor).max(initial=0)) for name, tensor in self.tensors.items()}
+        overall = max(largest.values(), default=0.0)
+        # Some gradients are what is left when larger ones cancel: of a single weight before a norm; or nothing is left,
+        # as of a bias before a norm.
+        return {
+            name: max(own, (1e-2 if own > 1e-9 * overall else 0.1) * overall) or 1.0 for name, own in largest.items()
+        }
+
     def errors(self, expected: "Results") -> dict[str, float]:
-        """Of each tensor, relative to its largest element."""
-        largest = {name: float(np.abs(tensor).max(initial=0)) for name, tensor in expected.tensors.items()}
-        overall = max(largest.values())
-        found = {}
-        for name, tensor in expected.tensors.items():
-            error = float(np.abs(self.tensors[name] - tensor).max(initial=0))
-            # Some gradients are what is left when larger ones cancel: of a single weight before a norm; or nothing is
-            # left, as of a bias before a norm.
-            scale = max(largest[name], (1e-2 if largest[name] > 1e-9 * overall else 0.1) * overall)
-            found[name] = error / scale if scale else error
-        return found
+        """Of each tensor, relative to its scale."""
+        scales = expected.scales()
+        return {
+            name: float(np.abs(self.tensors[name] - tensor).max(initial=0)) / scales[name]
+            for name, tensor in expected.tensors.items()
+        }
 
     def assert_close(self, expected: "Results", tolerance: float = TOLERANCE) -> None:
         # Not "error > tolerance", which would let NaN pass.
