@@ -4,9 +4,9 @@
     python -m benchmarks.few_photos ... --kinds instant reference       # only some; what is done stays done
 
 Random draws of ten classes of Tiny-ImageNet, and of CIFAR-10's photos; 5, 20 and 100 photos of each class; all at
-once, and two classes at a time. Every learner is made and taught by the commands that its user would type, in processes of their
-own, whose seconds and peak memory are measured. Then it is asked about photos that it has not seen, and about photos of
-classes that it has never seen.
+once, and two classes at a time. Every learner is made and taught by the commands that its user would type, in processes
+of their own, whose seconds and peak memory are measured. Then it is asked about photos that it has not seen, and about
+photos of classes that it has never seen.
 
     scratch     sparcl new --backbone none
     instant     sparcl new
@@ -218,8 +218,8 @@ def show(options: argparse.Namespace) -> None:
                         name = f"{data}, {kind}" + (f", {session}" if kind != "reference" else "")
                         rows.append([name, str(photos), *_row(found)])
     protocol = (
-        f"Ten classes; judged on {NEW_PHOTOS} photos a class that were not learned, and on {STRANGE} classes that never "
-        f"were. Means over the draws, and the lowest accuracy. Deep: {options.minutes:g} minutes a session."
+        f"Ten classes; judged on {NEW_PHOTOS} photos a class that were not learned, and on {STRANGE} classes that "
+        f"never were. Means over the draws, and the lowest accuracy. Deep: {options.minutes:g} minutes a session."
     )
     publish(options, headings, rows, protocol)
 

@@ -72,7 +72,7 @@ def _add_group(group: str, name: str, commands: typer.Typer) -> None:
     app.add_typer(commands, name=name, cls=Commands, rich_help_panel=group)
 
 
-_add(LEARNER, learner.new, learner.learn)
+_add(LEARNER, learner.new, learner.learn, learner.deepen)
 _add(LEARNER, predict.predict, **predict.OWN_OPTIONS)
 _add(LEARNER, corrections.correct, corrections.forget, corrections.rename)
 _add(LEARNER, learner.status, learner.undo)

@@ -23,7 +23,8 @@ def show_instant_status(found: dict[str, Any]) -> None:
     else:
         judged = sum(entry["judged"] for entry in classes)
         if judged:
-            console.print(f"accuracy   {found['accuracy']:.1f}% on {judged} pictures, each judged by all the others")
+            seen = "never trained on" if found["deepened"] else "each judged by all the others"
+            console.print(f"accuracy   {found['accuracy']:.1f}% on {judged} pictures, {seen}")
             console.print(
                 f"confidence off by {found['calibration_error']:.1f} points on average"
                 + ("; says `unknown` for what resembles no class" if found["says_unknown"] else "")

@@ -52,16 +52,27 @@ sparcl new shop --backbone none --set epochs=10 --set method.alpha=0.2 --set pic
 
 LEARN_HELP = """Learn classes from folders of pictures: the name of a folder is the name of its class.
 
-What was learned before stays. A folder of a known class adds pictures to it. The learner changes only when everything
-is learned: until then, and after a power cut, it is as it was before.
+With a backbone this takes seconds. What was learned before stays. A folder of a known class adds pictures to it. The
+learner changes only when everything is learned: until then, and after a power cut, it is as it was before.
 
 \b
 sparcl learn shop photos/apples photos/pears     # two classes
-sparcl learn shop photos/plums --minutes 5       # one more, in five minutes
 sparcl learn shop plums=more/IMG_2026            # another name than the folder's
 sparcl learn shop mug=mug.mp4                    # the frames of a video: distinct and sharp ones
 sparcl learn shop mug=camera:0 --seconds 10      # of a camera, from now on
+sparcl learn shop photos/plums --minutes 5       # and then learn deeply, for five minutes in all
 sparcl learn shop --resume                       # after Ctrl-C or a power cut
+"""
+
+DEEPEN_HELP = """Learn deeply: train the upper part of the backbone with SparCL on the pictures that are kept.
+
+What comes out is kept only if pictures that were never trained on are recognised no worse; otherwise the learner stays
+as it was. It needs about 130 pictures, and some minutes; at night, for example.
+
+\b
+sparcl deepen shop --minutes 10
+sparcl deepen shop --anew                        # from the backbone's own weights, after something was forgotten
+sparcl deepen shop --resume                      # after Ctrl-C or a power cut
 """
 
 
@@ -127,8 +138,10 @@ def learn(
         list[str] | None,
         typer.Argument(metavar="[NAME=]FOLDER...", help="A folder, a video or a camera (camera:0) for each class."),
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Be done within this many minutes.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the pictures, if not as set by `new`.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="With a backbone: then learn deeply. From scratch: be done within this time.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="From scratch: passes over the pictures, if not as set.")] = None,
     seconds: Annotated[
         float | None,
         typer.Option(help="Look at a camera or video this long, at most. [default: 10; a video: all of it]"),
@@ -162,12 +175,38 @@ def learn(
             print(_stopped(learner, directory), file=sys.stderr)
             raise typer.Exit(128 + received[0] if received else 1) from None
     if as_json:
-        told = {"skipped_pictures": list(learned.skipped), "cautions": list(learned.cautions)}
+        told = {
+            "skipped_pictures": list(learned.skipped),
+            "cautions": list(learned.cautions),
+            "deepened": learned.deepened,
+        }
         print(json.dumps({**plain(learned.entry), **told}))
+    elif resume and learned.deepened:
+        print(learned.deepened)
     else:
         _show(learned)
     for caution in learned.cautions:
         print(f"WARNING: {caution}", file=sys.stderr)
+
+
+def deepen(
+    directory: DirectoryArgument,
+    minutes: Annotated[float | None, typer.Option(help="Be done within this many minutes.")] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Begin with the backbone's own weights.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a session that was interrupted.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
+) -> None:
+    learner = Learner.open(directory)
+    if resume and (minutes or anew):
+        raise SparclError("--resume continues a session as it was started: give no --minutes or --anew.")
+    with LearnDisplay(quiet) as display, stopping_on_signals(learner) as received:
+        try:
+            done = learner.resume(display).deepened if resume else learner.deepen(minutes, anew=anew, listener=display)
+        except Stopped:
+            display.close()
+            print(_stopped(learner, directory, "deepen"), file=sys.stderr)
+            raise typer.Exit(128 + received[0] if received else 1) from None
+    print(done)
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
@@ -194,6 +233,7 @@ def undo(directory: DirectoryArgument) -> None:
 
 new.__doc__ = NEW_HELP
 learn.__doc__ = LEARN_HELP
+deepen.__doc__ = DEEPEN_HELP
 
 
 class LearnDisplay:
@@ -280,15 +320,16 @@ def _classes(folders: list[str], seconds: float | None, frames: int) -> dict[str
     return {name: paths[0] if len(paths) == 1 else paths for name, paths in classes.items()}
 
 
-def _stopped(learner: Learner, directory: Path) -> str:
+def _stopped(learner: Learner, directory: Path, command: str = "learn") -> str:
     try:
-        learning = learner.pending.exists()
+        with_backbone = learner.settings.backbone != NO_BACKBONE
+        learning = learner.pending.begun() if with_backbone else learner.pending.exists()
     except SparclError:  # renamed while its pictures were read
         learning = False
     if learning:
         return (
             f"Stopped; nothing is lost. Until it is continued, {directory} is as it was before. "
-            f"Continue with: sparcl learn {quoted(directory)} --resume"
+            f"Continue with: sparcl {command} {quoted(directory)} --resume"
         )
     return f"Stopped before learning began: {directory} is as it was before."
 
@@ -313,5 +354,7 @@ def _show(learned: LearnResult) -> None:
     if after.accuracy is not None and before is not None and before.accuracy is not None:
         same = after.of(list(before.held_out)).accuracy
         console.print(f"On the classes known before: {before.accuracy:.1f}% before, {same:.1f}% now.")
+    if learned.deepened:
+        console.print(learned.deepened)
     if len(entry.new) == 1 and (before is None or not before.held_out) and len(after.held_out) < 2:
         console.print("One class alone cannot be told from anything: learn another one.")

@@ -67,6 +67,7 @@ class LearnResult:
     entry: HistoryEntry
     skipped: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    deepened: str | None = None  # what came of learning deeply, in one sentence
 
 
 class Learner:
@@ -217,7 +218,7 @@ class Learner:
         of them it did."""
         with LearnerDirectory.locked(self.directory, self.settings, damaged_pending=True) as directory:
             if directory.pending.begun():
-                moment = "" if directory.pending.exists() else " while its pictures were being read"
+                moment = "" if self._can_resume(directory) else " while its pictures were being read"
                 directory.pending.clear()
                 return (
                     f"Dropped the learning session that was interrupted{moment}; {self.directory} is as it was "
@@ -233,6 +234,9 @@ class Learner:
             directory.states.remove_newest()
             then = f"after learning session {numbers[0] - 1}" if numbers[0] > 1 else "before it had learned anything"
             return f"Undone learning session {numbers[0]}: {self.directory} is as it was {then}."
+
+    def _can_resume(self, directory: LearnerDirectory) -> bool:
+        return directory.pending.exists()
 
     def _check_undo(self, directory: LearnerDirectory) -> None:
         """Raises if there is a reason of its own why it cannot be gone back any further."""
@@ -315,6 +319,12 @@ class Learner:
         return dict(plain(describe(self)))
 
     # What only a learner with a backbone can do
+
+    def deepen(
+        self, minutes: float | None = None, *, anew: bool = False, listener: SessionListener | None = None
+    ) -> str:
+        """Train the upper part of the backbone on the pictures that are kept. Returns what came of it."""
+        raise self._needs_backbone("deepened: it learns deeply whenever it learns")
 
     def correct(self, picture: Any, name: str | None = None, *, denied: str | None = None) -> str:
         """Say what a picture shows, or only what it does not show."""

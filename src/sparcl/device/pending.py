@@ -146,6 +146,19 @@ class PendingDirectory:
                 raise ValueError(f"{IMAGES} has the wrong size")
             return np.memmap(file, np.uint8, mode="r", shape=shape).view(np.ndarray)
 
+    def write_content(self, name: str, content: bytes) -> None:
+        """A file of a session of another kind, which is begun with it."""
+        try:
+            with self._opened(make=True) as directory:
+                directory.write_bytes(name, content)
+        except OSError as error:
+            raise self._home.write_error(DIRECTORY, error) from error
+
+    def read_content(self, name: str) -> bytes:
+        """Raises OSError if it is not there."""
+        with self._opened() as directory:
+            return directory.read_bytes(name)
+
     # Where it stands
 
     def save(self, number: int, tensors: Tensors, state: State) -> None:

@@ -48,17 +48,19 @@ class Calibration:
         return found
 
 
-def calibrate(found: Discriminant, features: Real, labels: Labels, unknown: float) -> Calibration:
-    """`unknown`: the share of the left-out pictures that may be called so."""
+def calibrate(
+    found: Discriminant, features: Real, labels: Labels, unknown: float, by: NDArray[np.bool_] | None = None
+) -> Calibration:
+    """`unknown`: the share of the left-out pictures that may be called so; `by`: these pictures, if not by all."""
     classes = len(found.means)
     counts = np.bincount(labels, minlength=classes)
-    judged = counts[labels] > 1
+    judged = counts[labels] > 1 if by is None else (counts[labels] > 1) & by
     if not judged.any() or classes < 2:
         return Calibration(USUAL_TEMPERATURE / math.sqrt(len(features)), right=((0, 0),) * classes)
     odds = leave_one_out(found, features, labels)[judged]
     near = left_out_cosines(found, features, labels)[judged]
     labels = labels[judged]
-    temperature = _temperature(odds, labels, len(features))
+    temperature = _temperature(odds, labels, len(features), GUESS_WORTH if by is None else 0.0)
     ok = odds.argmax(axis=1) == labels
     cosines, lead = near.max(axis=1), _lead(odds)
     scales = Calibration(nearness=_scale(cosines), lead=_scale(lead))
@@ -106,10 +108,11 @@ def calibration_error(confidences: Real, labels: NDArray[np.int64]) -> float:
     return sum(gaps) / len(labels)
 
 
-def _temperature(odds: Real, labels: Labels, pictures: int) -> float:
+def _temperature(odds: Real, labels: Labels, pictures: int, worth: float) -> float:
+    """`worth` of the guess, which is about the features of a backbone as it came."""
     guess = math.log(USUAL_TEMPERATURE / math.sqrt(pictures))
     losses = [
-        _surprise(odds / temperature, labels) + GUESS_WORTH * (math.log(temperature) - guess) ** 2 / 2
+        _surprise(odds / temperature, labels) + worth * (math.log(temperature) - guess) ** 2 / 2
         for temperature in TEMPERATURES
     ]
     return float(TEMPERATURES[int(np.argmin(losses))])

@@ -25,8 +25,8 @@ class Head:
     calibration: Calibration
 
     @staticmethod
-    def of(kept: Kept, unknown: float) -> "Head":
-        """A function of the pictures alone."""
+    def of(kept: Kept, unknown: float, judged: NDArray[np.bool_] | None = None) -> "Head":
+        """A function of the pictures alone. `judged`: those to calibrate by, if not all."""
         from sparcl.instant.calibration import calibrate
         from sparcl.instant.discriminant import Discriminant
 
@@ -36,7 +36,7 @@ class Head:
             none = np.zeros((0, features.shape[1]), np.float32)
             return Head(none, np.zeros(0, np.float32), none, Calibration())
         found = Discriminant.of(features, labels, len(kept.classes))
-        calibration = calibrate(found, features, labels, unknown)
+        calibration = calibrate(found, features, labels, unknown, judged[learned] if judged is not None else None)
         weight, bias, means = (array.astype(np.float32) for array in (found.weight, found.bias, found.means))
         return Head(weight, bias, means, calibration)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sparcl.tensor_files import Tensors
 
+MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying only shuffles numbers of 64 bits
 MAX_JPEG = 4 << 20  # bytes of one
 
 
@@ -94,10 +95,12 @@ class Kept:
         return merged._some(merged._first_of_each())
 
     def thinned(self, most: int) -> "Kept":
-        """At most so many of each class: those with the smallest digests, so that it does not matter when they came."""
-        chosen = []
+        """At most so many of each class. Their content decides which, so that it does not matter when they came; not by
+        the digest itself, which decides already which of them are held out from deep learning."""
+        chosen, mixed = [], self.digests * MIXER
         for mark in np.unique(self.labels):
-            chosen.append(np.flatnonzero(self.labels == mark)[:most])  # they are sorted by their digests
+            own = np.flatnonzero(self.labels == mark)
+            chosen.append(own[np.argsort(mixed[own], kind="stable")[:most]])
         return self if len(self) == sum(map(len, chosen)) else self._some(np.sort(np.concatenate(chosen)))
 
     def _marked(self, name: str, denied: bool) -> NDArray[np.bool_]:

@@ -28,20 +28,26 @@ from sparcl.device.prediction import UNKNOWN
 from sparcl.device.preparation import checked_name
 from sparcl.device.session import SessionListener
 from sparcl.device.states import States
-from sparcl.errors import SparclError
+from sparcl.errors import SparclError, UnfinishedError
+from sparcl.instant.deep_session import DeepRequest, DeepSession, read_request
 from sparcl.instant.features import FeatureExtractor
 from sparcl.instant.head import About
 from sparcl.instant.kept import Kept, Photo
 from sparcl.instant.photos import photo_of
 from sparcl.instant.predictor import backbone_of, extractor_of
 from sparcl.instant.state import InstantState, is_instant
+from sparcl.instant.verdict import check_enough, held_out
+from sparcl.learning.loop import Stopped
 from sparcl.wording import counted, quoted
 
 MAX_CLASSES = 10_000
+SHORTEST_MINUTES = 0.05  # of learning deeply, however long the pictures took
 
 
 class InstantLearner(Learner):
     """`Learner.create` makes one unless it is told `backbone="none"`; `Learner.open` knows which kind it opens."""
+
+    _deep: DeepSession | None = None  # that is in progress
 
     # Learning
 
@@ -81,6 +87,8 @@ class InstantLearner(Learner):
                 before = int(kept.of_class(name).sum())
                 kept = kept.with_photos(name, photos[name])
                 added[name] = int(kept.of_class(name).sum()) - before
+            if not any(added.values()):
+                listener.noted("All of these pictures are known already.")
             thinned = kept.thinned(self.settings.keep)
             if len(thinned) < len(kept):
                 listener.noted(
@@ -90,11 +98,87 @@ class InstantLearner(Learner):
             new = state.changed(thinned, self.settings.unknown)
             entry = self._entry(state, new, added, time.perf_counter() - start, len(gathered.skipped))
             self._commit(directory, new.with_entry(entry))
-        result = LearnResult(entry, tuple(gathered.skipped), tuple(self._cautions(entry)))
+        deepened = None
+        if minutes is not None:
+            try:
+                check_enough(held_out(new.kept.digests, new.kept.labels))
+            except SparclError as error:
+                listener.noted(f"{error} So it is learned at once, and not deeply.")
+            else:
+                left = minutes - (time.perf_counter() - start) / 60
+                deepened = self.deepen(max(left, SHORTEST_MINUTES), listener=listener)
+        result = LearnResult(entry, tuple(gathered.skipped), tuple(self._cautions(entry)), deepened)
         if isinstance(listener, Silent):
             for caution in result.cautions:
                 listener.noted(caution)
         return result
+
+    def deepen(
+        self, minutes: float | None = None, *, anew: bool = False, listener: SessionListener | None = None
+    ) -> str:
+        """Train the upper part of the backbone on the pictures that are kept, and keep it only if pictures that were
+        never trained on are recognised no worse. Returns what came of it. Raises Stopped if `request_stop` was called;
+        then `resume` continues.
+
+        anew: begin with the backbone's own weights, as if it had never been deepened.
+        """
+        if minutes is not None and not 0 < minutes < MAX_MINUTES:
+            raise SparclError(
+                f"{minutes:g} minutes is no time to learn in. Give a number above 0 and below {MAX_MINUTES:,}."
+            )
+        with self._changing() as (directory, state):
+            number = directory.states.newest()
+            request = DeepRequest(base=number, minutes=minutes, anew=anew, seed=self.settings.training.seed)
+            return self._run_deep(directory, state, request, listener or Silent(), resume=False)
+
+    def resume(self, listener: SessionListener | None = None) -> LearnResult:
+        """Continue a deep learning session that was interrupted."""
+        with LearnerDirectory.locked(self.directory, self.settings, damaged_pending=True) as directory:
+            request, state = read_request(directory), self._read(directory.states)
+            if request.base != directory.states.newest():  # it had ended when the power failed
+                directory.pending.clear()
+                raise SparclError(f"{self.directory} has no interrupted learning session: there is nothing to resume.")
+            done = self._run_deep(directory, state, request, listener or Silent(), resume=True)
+        return LearnResult(self.state().history[-1], deepened=done)
+
+    def _run_deep(
+        self,
+        directory: LearnerDirectory,
+        state: InstantState,
+        request: DeepRequest,
+        listener: SessionListener,
+        resume: bool,
+    ) -> str:
+        self._deep = session = DeepSession(directory, state, request, listener)
+        try:
+            found = session.run(self.settings.unknown, self.settings.training.threads, self._poll, resume)
+        except Stopped:
+            directory.check_name(interrupted=True)
+            raise
+        finally:
+            self._deep = None
+            self._stop_requested = False
+        verdict, shown = found.verdict, counted(found.verdict.pictures, "picture")
+        if found.state is None:
+            directory.pending.clear()
+            return (
+                f"Learned deeply for {found.seconds:.0f} s, and it did not help: of {shown} that were never trained on "
+                f"{verdict.after} are recognised instead of {verdict.before}. {self.directory} stays as it was."
+            )
+        entry = self._entry(state, found.state, {}, found.seconds, 0, found.epochs, found.steps)
+        self._commit(directory, found.state.with_entry(entry))
+        with contextlib.suppress(SparclError):  # it is learned: what cannot be removed now is removed by the next one
+            directory.pending.clear()
+        return (
+            f"Learned deeply for {found.seconds:.0f} s: of {shown} that were never trained on {verdict.after} are "
+            f"recognised; before, {verdict.before} were."
+        )
+
+    def request_stop(self) -> None:
+        """Stop at the next safe moment. May be called from a signal handler or another thread."""
+        self._stop_requested = True
+        if self._deep is not None:
+            self._deep.request_stop()
 
     def _photos(
         self, state: InstantState, gathered: Gathered, names: Sequence[str], progress: Progress | None
@@ -243,6 +327,9 @@ class InstantLearner(Learner):
 
     # Parts
 
+    def _can_resume(self, directory: LearnerDirectory) -> bool:
+        return True  # what is pending has all of its pictures in the state
+
     def _check_undo(self, directory: LearnerDirectory) -> None:
         if self._read(directory.states).first == directory.states.newest():
             raise SparclError(f"{self.directory} has forgotten something, and cannot go back to when it still knew it.")
@@ -250,18 +337,23 @@ class InstantLearner(Learner):
     @contextlib.contextmanager
     def _changing(self, drop_pending: bool = False) -> Iterator[tuple[LearnerDirectory, InstantState]]:
         with LearnerDirectory.locked(self.directory, self.settings, damaged_pending=True) as directory:
+            state = self._read(directory.states)
             if directory.pending.begun():
-                if not drop_pending:
-                    raise SparclError(
-                        f"{self.directory} has a deep learning session that was interrupted. Continue it with "
-                        f"`sparcl deepen {quoted(self.directory)} --resume`, or drop it with "
-                        f"`sparcl undo {quoted(self.directory)}`."
+                if not drop_pending and self._interrupted(directory):
+                    raise UnfinishedError(
+                        f"{self.directory} has a deep learning session that was interrupted.", "session", self.directory
                     )
                 directory.pending.clear()
-            state = self._read(directory.states)
             remove_forgotten(directory.states, state)
             yield directory, state
             directory.check_name()
+
+    def _interrupted(self, directory: LearnerDirectory) -> bool:
+        """Whether what is pending can go on: not if power failed after it had ended, or before it began."""
+        try:
+            return read_request(directory).base == directory.states.newest()
+        except SparclError:
+            return False
 
     def _read(self, states: States) -> InstantState:
         number = states.newest()
@@ -288,7 +380,14 @@ class InstantLearner(Learner):
         directory.states.commit(directory.states.newest() + 1, *state.to_tensors(), kept)
 
     def _entry(
-        self, old: InstantState, new: InstantState, added: dict[str, int], seconds: float, skipped: int
+        self,
+        old: InstantState,
+        new: InstantState,
+        added: dict[str, int],
+        seconds: float,
+        skipped: int,
+        epochs: int = 0,
+        steps: int = 0,
     ) -> HistoryEntry:
         counts = {name: int(new.kept.of_class(name).sum()) for name in added}
         return HistoryEntry(
@@ -298,8 +397,8 @@ class InstantLearner(Learner):
             kept=counts,
             new=[name for name in new.about.classes if name not in old.about.classes],
             skipped=skipped,
-            epochs=0,
-            steps=0,
+            epochs=epochs,
+            steps=steps,
             seconds=seconds,
             before=old.judgement() if old.about.classes else None,
             after=new.judgement(),

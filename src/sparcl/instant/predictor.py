@@ -15,6 +15,7 @@ from sparcl.instant.calibration import cosines_with
 from sparcl.instant.features import FeatureExtractor
 from sparcl.instant.head import About, Head
 from sparcl.instant.kept import Kept
+from sparcl.instant.upper_part import trained_parameters
 from sparcl.tensor_files import State
 
 
@@ -98,4 +99,5 @@ def backbone_of(about: About) -> Backbone:
 
 def extractor_of(backbone: Backbone, size: int, tensors: Mapping[str, NDArray[Any]]) -> FeatureExtractor:
     """With the upper part as it was trained, if it was."""
-    return FeatureExtractor(backbone, size)
+    upper = {name.removeprefix("upper."): tensors[name] for name in tensors if name.startswith("upper.")}
+    return FeatureExtractor(backbone, size, trained_parameters(backbone, size, upper) if upper else None)

@@ -21,6 +21,7 @@ from sparcl.device.judgement import Judgement
 from sparcl.device.kinds import WITH_BACKBONE
 from sparcl.instant.head import FORMAT, About, Head
 from sparcl.instant.kept import Kept
+from sparcl.instant.verdict import held_out
 from sparcl.tensor_files import State, Tensors
 
 HISTORY_KEPT = 1000
@@ -46,7 +47,9 @@ class InstantState:
     def changed(self, kept: Kept, unknown: float, **changes: Any) -> "InstantState":
         """With other pictures."""
         about = replace(self.about, classes=kept.classes)
-        return replace(self, about=about, kept=kept, head=Head.of(kept, unknown), **changes)
+        # A trained upper part knows the pictures that it was trained on too well to be judged by them.
+        judged = held_out(kept.digests, kept.labels) if self.upper else None
+        return replace(self, about=about, kept=kept, head=Head.of(kept, unknown, judged), **changes)
 
     def judgement(self) -> Judgement:
         """By class: of pictures that were left out one at a time, how many were right."""

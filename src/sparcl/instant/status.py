@@ -38,6 +38,7 @@ def describe(learner: "InstantLearner") -> dict[str, Any]:
             for name in state.about.classes
         ],
         "accuracy": judged.accuracy,
+        "judged_by": "held-out pictures" if state.upper else "leaving one out",
         "calibration_error": None if calibration.error is None else 100 * calibration.error,
         "says_unknown": calibration.threshold is not None,
         "state_bytes": states.size(numbers[0]) if numbers else 0,
