@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from sparcl.cli.app import app
+from sparcl.cli.predict import options_parser
 
 ROOT = Path(__file__).parents[1]
 
@@ -61,6 +62,8 @@ def check_command(words, line):
         assert words[0] in command.commands, line
         command = command.commands[words.pop(0)]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    if command.name == "predict":  # it has a parser of its own
+        known = {option for action in options_parser()._actions for option in action.option_strings}
     for word in words:
         if word.startswith("-") and word != "-":
             assert word.split("=")[0] in {*known, "--help"}, line

@@ -1,4 +1,4 @@
-"""The tutorial works as it stands, every command in order in an empty folder, and what it teaches stays known."""
+"""The tutorials work as they stand, every command in order in an empty folder, and what they teach stays known."""
 
 import json
 import re
@@ -34,17 +34,36 @@ for language, block in json.load(open(sys.argv[1])):
 """
 
 
-@pytest.fixture(scope="module")
-def followed(tmp_path_factory):
-    """The folder in which somebody followed the tutorial, and what was printed."""
-    blocks = re.findall(r"```(sh|python)\n(.*?)```", (ROOT / "docs/tutorial.md").read_text(), flags=re.DOTALL)
-    folder = tmp_path_factory.mktemp("tutorial")
+def follow(page, folder):
+    """Everything in it, in an empty folder."""
+    blocks = re.findall(r"```(sh|python)\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     (folder / "blocks.json").write_text(json.dumps(blocks))
     (folder / "empty").mkdir()
     command = [sys.executable, "-c", DRIVER, str(folder / "blocks.json")]
     finished = subprocess.run(command, cwd=folder / "empty", capture_output=True, text=True, check=False, timeout=300)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return folder / "empty", finished
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory):
+    """The folder in which somebody followed the tutorial from scratch, and what was printed."""
+    return follow("docs/tutorial-from-scratch.md", tmp_path_factory.mktemp("tutorial"))
+
+
+def test_the_tutorial_with_a_backbone(tmp_path):
+    folder, finished = follow("docs/tutorial.md", tmp_path)
+    told = dict(part.split("\n", 1) for part in finished.stdout.split("$ ")[1:])
+    answers = told["sparcl predict shop photos/test/0/00001.png photos/test/4/00002.png"].splitlines()
+    assert [line.split(": ")[1].split()[0] for line in answers] == ["0", "4"]
+    assert "unknown" not in told["sparcl predict shop photos/test/9/00009.png --always"]
+    learner, right = Learner.open(folder / "shop"), []
+    for digit in "01234":
+        answers = learner.predict([str(file) for file in sorted((folder / "photos/test" / digit).iterdir())[:10]])
+        right += [answer.classes[0] == digit for answer in answers]
+    assert sum(right) / len(right) > 0.8
+    assert learner.status()["classes"][-1]["name"] == "6"  # the nine was forgotten
+    assert finished.stdout.splitlines()[-1] in ("dark", "unknown")
 
 
 def test_every_command_of_the_tutorial_works(followed):
@@ -69,5 +88,5 @@ def test_the_tutorial_does_not_harm_its_own_learner(followed):
         answers = learner.predict(folder / "photos" / "test" / digit)
         right[digit] = sum(answer.name == digit for answer in answers) / len(answers)
     assert min(right.values()) > 0.7 and sum(right.values()) / len(right) > 0.9, right
-    lessons = re.findall(r"(?:sparcl learn|learner\.learn).*", (ROOT / "docs/tutorial.md").read_text())
+    lessons = re.findall(r"(?:sparcl learn|learner\.learn).*", (ROOT / "docs/tutorial-from-scratch.md").read_text())
     assert len(lessons) > 5 and not any("photos/test" in lesson for lesson in lessons)

@@ -28,8 +28,7 @@ OWN_OPTIONS: dict[str, Any] = {
 }
 
 
-def predict() -> None:
-    """Say what pictures show: class, confidence, milliseconds."""
+def options_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sparcl predict", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -38,6 +37,12 @@ def predict() -> None:
     parser.add_argument("--top", type=int, default=1, metavar="N", help="show the N likeliest classes (default: 1)")
     parser.add_argument("--always", action="store_true", help="never say unknown: name the likeliest class")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line, one for each picture")
+    return parser
+
+
+def predict() -> None:
+    """Say what pictures show: class, confidence, milliseconds."""
+    parser = options_parser()
     options = parser.parse_intermixed_args(sys.argv[2:])
     if options.top < 1:
         parser.error("--top must be at least 1")

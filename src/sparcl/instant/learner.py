@@ -48,6 +48,7 @@ class InstantLearner(Learner):
     """`Learner.create` makes one unless it is told `backbone="none"`; `Learner.open` knows which kind it opens."""
 
     _deep: DeepSession | None = None  # that is in progress
+    _features: FeatureExtractor | None = None
 
     # Learning
 
@@ -368,8 +369,13 @@ class InstantLearner(Learner):
             return InstantState.from_tensors(sealed, sealed.state, backbone_of(about).features)
 
     def _extractor(self, state: InstantState) -> FeatureExtractor:
-        upper = {f"upper.{name}": tensor for name, tensor in state.upper.items()}
-        return extractor_of(backbone_of(state.about), state.about.size, upper)
+        """That of the backbone as it came stays ready."""
+        backbone, size = backbone_of(state.about), state.about.size
+        if state.upper:
+            return extractor_of(backbone, size, {f"upper.{name}": tensor for name, tensor in state.upper.items()})
+        if self._features is None or self._features.backbone.digest != backbone.digest:
+            self._features = FeatureExtractor(backbone, size)
+        return self._features
 
     def _commit_kept(self, directory: LearnerDirectory, state: InstantState, kept: Kept, added: dict[str, int]) -> None:
         new = state.changed(kept, self.settings.unknown)
