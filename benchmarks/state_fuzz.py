@@ -2,6 +2,7 @@
 
     python -m benchmarks.state_fuzz               # builds that engine first: some minutes
     python -m benchmarks.state_fuzz --count 200
+    python -m benchmarks.state_fuzz --backbone    # of a learner with a backbone, whose upper part was trained
     python -m benchmarks.state_fuzz --flips       # single bits of every file that matters, without sanitizers
 
 Half of the damage is to bytes, as a worn-out memory card does it; the other half is to arrays and to the text beside
@@ -32,10 +33,12 @@ import numpy as np
 import sparcl
 from benchmarks import small_learner
 from benchmarks.commands import sparcl_here
+from sparcl.backbone import find_backbone
 from sparcl.device.learner import Learner
 from sparcl.device.states import read_sealed, write_sealed
 from sparcl.errors import SparclError
 from sparcl.files import Directory
+from sparcl.instant.upper_part import upper_tensors
 from sparcl.learning import checkpoints
 from sparcl.learning.run_directory import RunDirectory
 from sparcl.tensor_files import UNREADABLE
@@ -50,6 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=10_000, help="how many damaged states")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--backbone", action="store_true", help="of a learner with a backbone")
     parser.add_argument("--flips", action="store_true", help="flip single bits instead")
     options = parser.parse_args()
     if options.flips:
@@ -62,7 +66,7 @@ def main() -> None:
     # Without site, so that the package is the one that was built here, not the one that is installed.
     paths = [str(packages), sysconfig.get_path("purelib"), str(ROOT)]
     code = f"import sys; sys.path[:0] = {paths}; from benchmarks.state_fuzz import fuzz; "
-    code += f"fuzz({options.count}, {options.seed})"
+    code += f"fuzz({options.count}, {options.seed}, {options.backbone})"
     environment = {**os.environ, "LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0"}
     sys.exit(subprocess.run([sys.executable, "-S", "-c", code], env=environment, check=False).returncode)
 
@@ -78,15 +82,17 @@ def build() -> Path:
     return packages
 
 
-def fuzz(count: int, seed: int) -> None:
+def fuzz(count: int, seed: int, backbone: bool) -> None:
     chance = random.Random(seed)
     outcomes: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         train = small_learner.digit_photos(folder / "digits")
-        learner = Learner.create(folder / "shop", **SETTINGS)
+        learner = Learner.create(folder / "shop", 32) if backbone else Learner.create(folder / "shop", **SETTINGS)
         learner.learn({name: sorted((train / name).iterdir())[:12] for name in ("0", "1")})
         path = learner.states.path(1)
+        if backbone:
+            add_upper_part(path)
         whole, (tensors, state) = path.read_bytes(), read_sealed(path)
         more = sorted((train / "2").iterdir())[:12]
         for number in range(count):
@@ -110,6 +116,14 @@ def fuzz(count: int, seed: int) -> None:
                 outcomes[f"{kind}: refused"] += 1
     signal.alarm(0)
     print(f"{count} damaged states: " + ", ".join(f"{how} {times}" for how, times in sorted(outcomes.items())))
+
+
+def add_upper_part(path: Path) -> None:
+    """As if it had been trained, without the time that this takes."""
+    tensors, state = read_sealed(path)
+    own = find_backbone(state["backbone"])
+    upper = upper_tensors(own.graph(state["size"]), own.parameters(state["size"]))
+    write_sealed(path, {**tensors, **{f"upper.{name}": array for name, array in upper.items()}}, state)
 
 
 def damaged_bytes(whole: bytes, chance: random.Random) -> bytes:

@@ -52,7 +52,7 @@ class Head:
             if array.dtype != np.float32 or array.shape != shape or not np.isfinite(array).all():
                 raise ValueError("what it predicts with does not fit its classes")
         calibration = Calibration.from_json(state["calibration"])
-        if len(calibration.right) not in (0, count):
+        if len(calibration.right) != count or any(not 0 <= right <= of for right, of in calibration.right):
             raise ValueError("its calibration does not fit its classes")
         return Head(weight, bias, means, calibration)
 

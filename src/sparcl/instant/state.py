@@ -86,7 +86,7 @@ class InstantState:
             Kept.from_tensors(tensors, about.classes, width),
             Head.from_tensors(tensors, state, width),
             upper,
-            state["deepened"],
+            check(dict[str, int] | None, state["deepened"]),  # type: ignore[arg-type]
             tuple(check(list[HistoryEntry], state["history"])),
             check(int, state["first"]),
         )
