@@ -37,8 +37,10 @@ ALLOWED = {
     "sparsity": {"operations", "network", "graph", "methods", "data", "metrics"},
     "learning": {"operations", "data", "metrics", "graph", "network", "methods", "sparsity", "tuning", "weights"},
     "device": {"data", "graph", "network", "deploy", "methods", "sparsity", "learning", "weights", "backbone"},
-    "instant": {"operations", "graph", "data", "network", "learning", "backbone", "device"},
     "report": {"figures", "learning", "metrics", "sparsity"},
+    "instant": {
+        *("operations", "graph", "data", "network", "learning", "backbone", "device", "figures", "report"),
+    },
     "bench": {
         "operations",
         "data",
@@ -59,7 +61,7 @@ ALLOWED = {
     },
     "cli": {
         *("data", "metrics", "graph", "compiler", "network", "methods", "sparsity", "learning", "report", "tuning"),
-        *("bench", "deploy", "device", "experiments", "backbone"),
+        *("bench", "deploy", "device", "experiments", "backbone", "instant"),
     },
 }
 

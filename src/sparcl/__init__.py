@@ -3,6 +3,7 @@
     learner = sparcl.Learner.create("shop")                   # a learner lives in a directory
     learner.learn({"apples": "photos/apples", "pears": "photos/pears"})
     learner.predict("image.jpg")[0].name                      # "apples"
+    learner.evaluate({"apples": "test/apples"}).accuracy      # in percent
 
     model = sparcl.load("fruit.sparcl")                       # written by `sparcl export`
     model.predict(pixels)                                     # logits
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sparcl.backbone.file import save_backbone
     from sparcl.data.frames import Frames
     from sparcl.deploy.model import Model, load
+    from sparcl.device.evaluation import Evaluation
     from sparcl.device.learner import Learner, LearnResult
     from sparcl.device.prediction import Prediction
     from sparcl.graph import Graph
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 else:
     # Loaded when somebody asks for it: importing the package loads neither torch nor any of its rooms.
     _HOMES = {
+        "Evaluation": "sparcl.device.evaluation",
         "Frames": "sparcl.data.frames",
         "Graph": "sparcl.graph",
         "LearnResult": "sparcl.device.learner",
@@ -60,6 +63,7 @@ else:
 
 
 __all__ = [
+    "Evaluation",
     "Frames",
     "Graph",
     "LearnResult",

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparcl.instant.calibration import calibrate, calibration_error, cosines_with, left_out_cosines, softmax
+from sparcl.device.reliability import calibration_error
+from sparcl.instant.calibration import calibrate, cosines_with, left_out_cosines, softmax
 from sparcl.instant.discriminant import PRIOR, Discriminant, leave_one_out
 
 
@@ -77,16 +78,10 @@ def test_confidence_comes_true_and_few_known_pictures_are_unknown():
     centres = np.random.default_rng(7).normal(size=(3, 40))  # the same
     new = 1000 * (centres[labels] + generator.normal(size=features.shape))
     odds = found.log_odds(new)
-    assert calibration_error(softmax(odds / calibration.temperature), labels) < 0.05
+    confidences = softmax(odds / calibration.temperature)
+    assert calibration_error(confidences.max(axis=1), confidences.argmax(axis=1) == labels) < 0.05
     familiar = calibration.familiarity(cosines_with(found.means, new), odds)
     assert (familiar < calibration.threshold).mean() < 0.06
     strange = 1000 * generator.normal(size=features.shape)
     odds = found.log_odds(strange)
     assert (calibration.familiarity(cosines_with(found.means, strange), odds) < calibration.threshold).mean() > 0.5
-
-
-def test_calibration_error_counts_what_is_off():
-    """Ten answers with a confidence of .8, six of them right: off by .2."""
-    confidences = np.tile([0.8, 0.2], (10, 1))
-    labels = np.array([0] * 6 + [1] * 4)
-    assert calibration_error(confidences, labels) == pytest.approx(0.2)

@@ -14,6 +14,7 @@ from sparcl.cli import (
     cost,
     data,
     doctor,
+    evaluate,
     export,
     inspect,
     learner,
@@ -75,7 +76,7 @@ def _add_group(group: str, name: str, commands: typer.Typer) -> None:
 _add(LEARNER, learner.new, learner.learn, learner.deepen)
 _add(LEARNER, predict.predict, **predict.OWN_OPTIONS)
 _add(LEARNER, corrections.correct, corrections.forget, corrections.rename)
-_add(LEARNER, learner.status, learner.undo)
+_add(LEARNER, learner.status, evaluate.evaluate, learner.undo)
 _add_group(LEARNER, "backbone", backbone.app)
 _add(EXPERIMENTS, run.run, sweep.sweep, paper.paper)
 _add(EXPERIMENTS, presets.presets, methods.methods, settings.settings)

@@ -35,6 +35,7 @@ def show_instant_status(found: dict[str, Any]) -> None:
             accuracy = f"{100 * entry['right'] / entry['judged']:.1f}%" if entry["judged"] else "-"
             table.add_row(entry["name"], str(entry["kept"]), accuracy)
         print_table(table)
+        _show_advice(found, console)
     if found["history"]:
         console.print()
         table = Table("session", "when (UTC)", "pictures", "seconds", "accuracy", box=None, pad_edge=False)
@@ -52,3 +53,15 @@ def show_instant_status(found: dict[str, Any]) -> None:
             "A deep learning session was interrupted. "
             f"Continue it: sparcl deepen {directory} --resume; drop it: sparcl undo {directory}"
         )
+
+
+def _show_advice(found: dict[str, Any], console: Console) -> None:
+    directory = quoted(found["directory"])
+    if found["advice"] is None:
+        console.print(f"\nThere are too many pictures to examine them at once. sparcl report {directory} does it.")
+    elif found["advice"]:
+        console.print()
+        for line in found["advice"]:
+            console.print(line)
+        if found["examination"]["findings"]:
+            console.print(f"See them with: sparcl report {directory}")

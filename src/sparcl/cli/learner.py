@@ -22,6 +22,8 @@ from sparcl.device.kinds import NO_BACKBONE
 from sparcl.device.learner import Learner, LearnResult
 from sparcl.device.status import describe
 from sparcl.errors import SparclError
+from sparcl.instant.learner import InstantLearner
+from sparcl.instant.status import describe as describe_instant
 from sparcl.learning.loop import Stopped
 from sparcl.learning.settings import merge, with_changes
 from sparcl.learning.stopping import stopping_on_signals
@@ -166,7 +168,7 @@ def learn(
             if resume:
                 learned = learner.resume(display)
             else:
-                classes = _classes(folders or [], seconds, frames)
+                classes = named_folders(folders or [], seconds, frames)
                 learned = learner.learn(
                     classes, minutes=minutes, epochs=epochs, listener=display, progress=display.reading()
                 )
@@ -178,6 +180,7 @@ def learn(
         told = {
             "skipped_pictures": list(learned.skipped),
             "cautions": list(learned.cautions),
+            "advice": list(learned.advice),
             "deepened": learned.deepened,
         }
         print(json.dumps({**plain(learned.entry), **told}))
@@ -185,6 +188,8 @@ def learn(
         print(learned.deepened)
     else:
         _show(learned)
+        for line in learned.advice:
+            print(line)
     for caution in learned.cautions:
         print(f"WARNING: {caution}", file=sys.stderr)
 
@@ -217,8 +222,8 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
     learner = Learner.open(directory)
     if as_json:
         print(json.dumps(learner.status()))
-    elif learner.settings.backbone != NO_BACKBONE:
-        show_instant_status(learner.status())
+    elif isinstance(learner, InstantLearner):
+        show_instant_status(describe_instant(learner, at_once=True))
     else:
         show_status(describe(learner))
 
@@ -287,7 +292,7 @@ class LearnDisplay:
         self._losses.clear()
 
 
-def _classes(folders: list[str], seconds: float | None, frames: int) -> dict[str, Any]:
+def named_folders(folders: list[str], seconds: float | None = None, frames: int = MAX_FRAMES) -> dict[str, Any]:
     """The class of each folder, video or camera: its own name, or the one before the equals sign."""
     classes: dict[str, Any] = {}
     named_by_folder: dict[str, str] = {}

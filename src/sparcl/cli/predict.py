@@ -64,7 +64,7 @@ def answers(
     from sparcl.device.gather import listed_files
     from sparcl.errors import SparclError
 
-    predictor = _open(model)
+    predictor = open_model(model)
     files = []
     missing = False
     for path in pictures:
@@ -109,7 +109,8 @@ def _path(text: str) -> Path:
     return Path(text)
 
 
-def _open(model: Path) -> Any:
+def open_model(model: Path) -> Any:
+    """The predictor of a learner, or of a model file."""
     if model.is_file():
         from sparcl.device.model_file import FilePredictor
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.data.frames import SUFFIXES, Frames, check_source, is_frame_source
-from sparcl.data.pictures import centre_square, decoded, prepared
+from sparcl.data.pictures import Prepare, centre_square, decoded, prepared
 from sparcl.data.source import Progress
 from sparcl.data.tree import FolderTree, Tree, shown
 from sparcl.device.held_out import digest
@@ -37,7 +37,7 @@ class Gathered:
 
     def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.uint8]]:
         """The pictures [n, 3, size, size] of all classes, one class after the other; each picture of a class once."""
-        listed = {label: _listed(source) for label, source in self._sources.items()}
+        listed = {label: listed_pictures(source) for label, source in self._sources.items()}
         total = sum(item.most if isinstance(item, Frames) else 1 for items in listed.values() for item in items)
         done, together = 0, centre_square(self._size).together
         block: list[NDArray[np.uint8]] = []
@@ -94,15 +94,31 @@ def decode_files(files: Sequence[tuple[Tree, str]], size: int) -> Iterator[NDArr
     return decoded(files, centre_square(size))
 
 
+def decode_pictures(items: Sequence[Any], prepare: Prepare) -> Iterator[NDArray[np.uint8] | SparclError]:
+    """Of what `listed_pictures` found, in order: the picture, or why there is none."""
+    from_files = decoded([item for item in items if isinstance(item, tuple)], prepare)
+    for item in items:
+        if isinstance(item, tuple):
+            yield next(from_files)
+        elif isinstance(item, Frames):
+            yield SparclError(f"{item.source} is a video or a camera. Give single pictures.")
+        else:
+            yield _prepared_array(item, prepare)
+
+
 def prepare_array(picture: Any, size: int) -> NDArray[np.uint8]:
     """A picture that is in memory, through the same preparation as one from a file."""
+    return _prepared_array(picture, centre_square(size))
+
+
+def _prepared_array(picture: Any, prepare: Prepare) -> NDArray[np.uint8]:
     from PIL import Image
 
     kind = type(picture).__name__
     try:
         if not isinstance(picture, Image.Image):
             picture = Image.fromarray(np.asarray(picture))
-        return prepared(picture, centre_square(size))
+        return prepared(picture, prepare)
     except SparclError as error:
         raise SparclError(f"A picture ({kind}) {error}") from error
     except (TypeError, ValueError, OSError, AttributeError, IndexError, KeyError) as error:
@@ -120,7 +136,8 @@ class _SingleFile(FolderTree):
         return shown(str(self._path))
 
 
-def _listed(source: Source) -> list[Any]:
+def listed_pictures(source: Source) -> list[Any]:
+    """Every picture of a class: (tree, name) of a file, Frames of a video, or what is in memory as it is."""
     if isinstance(source, str | Path) and is_frame_source(source):
         source = Frames(str(source))
     if isinstance(source, Frames):
@@ -132,7 +149,7 @@ def _listed(source: Source) -> list[Any]:
         return [_video(tree, name) or (tree, name) for tree, name in files]
     items: list[Any] = []
     for picture in source:
-        items += _listed(picture) if isinstance(picture, str | Path | Frames) else [picture]
+        items += listed_pictures(picture) if isinstance(picture, str | Path | Frames) else [picture]
     return items
 
 
@@ -146,12 +163,12 @@ def _check_class_folder(folder: Path, names: list[str]) -> None:
         raise SparclError(f"{shown(str(folder))} holds no pictures.")
     inside = {name.split("/")[0] for name in names if "/" in name}
     # Something else beside them (a list, a licence) does not make folders of classes the folder of one class.
-    if len(inside) > 1 and not any("/" not in name and _named_as_picture(name) for name in names):
+    if len(inside) > 1 and not any("/" not in name and named_as_picture(name) for name in names):
         raise SparclError(
             f"{shown(str(folder))} holds folders, not pictures. If each of them is a class, give them one by one: "
             f"{shown(quoted(folder))}/*"
         )
 
 
-def _named_as_picture(name: str) -> bool:
+def named_as_picture(name: str) -> bool:
     return (mimetypes.guess_type(name, strict=False)[0] or "").startswith(("image/", "video/"))

@@ -24,7 +24,9 @@ from sparcl.data.source import Progress
 from sparcl.device import settings as learner_settings
 from sparcl.device.base_state import BaseState
 from sparcl.device.cautions import cautions
+from sparcl.device.evaluation import Evaluation, evaluate
 from sparcl.device.gather import Pictures, Source, decode_files, listed_files, prepare_array
+from sparcl.device.held_out import digests
 from sparcl.device.history import HistoryEntry
 from sparcl.device.initial_weights import read_initial
 from sparcl.device.kinds import NO_BACKBONE, learner_class
@@ -61,12 +63,13 @@ class Silent:
 
 @dataclass(frozen=True)
 class LearnResult:
-    """What a learning session did: its entry in the history, the pictures that could not be read, and what went badly
-    (`cautions.py`)."""
+    """What a learning session did: its entry in the history, the pictures that could not be read, what went badly
+    (`cautions`), and what the pictures suggest (`advice`, if the learner has a backbone)."""
 
     entry: HistoryEntry
     skipped: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
     deepened: str | None = None  # what came of learning deeply, in one sentence
 
 
@@ -305,6 +308,19 @@ class Learner:
                     raise image
                 images.append(image)
         return predictor.predict(np.stack(images), always) if images else []
+
+    def evaluate(self, classes: Mapping[str, Pictures], progress: Progress | None = None) -> Evaluation:
+        """How well it does on pictures whose classes are known, given as for `learn`. Of a class that it has not
+        learned the right answer is `unknown`. Pictures that cannot be read are left out and named."""
+        self._opened = opened = open_state(self.directory, self._opened)
+        known = opened.predictor.description.classes
+        return evaluate(opened.predictor, known, classes, progress, self._learned_digests())
+
+    def _learned_digests(self) -> frozenset[int]:
+        """Of the pictures that it has certainly been trained on: those that it keeps."""
+        states = self.states
+        images, _ = BaseState(states, states.newest()).rehearsed
+        return frozenset(map(int, digests(images)))
 
     def planned_network(self) -> Graph:
         """The graph of the network that the first learning session will make; raises if it cannot be built."""

@@ -1,4 +1,4 @@
-"""Pictures inside a page: PNG as data URIs."""
+"""Pictures inside a page: as data URIs, drawn ones as PNG, photos as JPEG."""
 
 import base64
 import io
@@ -11,12 +11,20 @@ Colour = tuple[int, int, int]
 # Of middle brightness, so that they can be seen on light and on dark pages alike: share 0 is transparent.
 HEAT: Colour = (0x2F, 0x81, 0xF7)
 MISS: Colour = (0xE8, 0x6A, 0x1F)
+PHOTO_QUALITY = 82
 
 
 def data_uri(picture: Image.Image) -> str:
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def photo(image: NDArray[np.uint8], longest_side: int) -> str:
+    """An image [channels, height, width], made smaller if it is larger than that."""
+    file = io.BytesIO()
+    _small(image, longest_side).save(file, "JPEG", quality=PHOTO_QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def heat(shares: NDArray[np.floating], missed: NDArray[np.bool_] | None = None) -> str:

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcl.checked import check
+from sparcl.device.reliability import calibration_error
 from sparcl.instant.discriminant import Discriminant, Labels, Real, leave_one_out
 
 TEMPERATURES = np.exp(np.linspace(-3, 8, 441))
 # Fifty pictures say little about the temperature. It has been about this, divided by the root of how many there are,
 # for all photos tried; the guess counts as much as so many pictures.
 USUAL_TEMPERATURE, GUESS_WORTH = 350.0, 40.0
-BINS = 10
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def calibrate(
         scales.lead,
         float(np.quantile(familiar, unknown)) - slack if unknown > 0 else None,
         tuple((int(ok[labels == label].sum()), int((labels == label).sum())) for label in range(classes)),
-        calibration_error(softmax(odds / temperature), labels),
+        calibration_error(softmax(odds / temperature).max(axis=1), ok),
     )
 
 
@@ -98,14 +98,6 @@ def unit(rows: Real) -> Real:
 def softmax(log_odds: Real) -> Real:
     powers = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-
-
-def calibration_error(confidences: Real, labels: NDArray[np.int64]) -> float:
-    """The expected difference between confidence and share of right answers, in bins of equal width."""
-    sure, right = confidences.max(axis=1), confidences.argmax(axis=1) == labels
-    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
-    gaps = [abs(float(sure[bins == b].sum()) - int(right[bins == b].sum())) for b in range(BINS)]
-    return sum(gaps) / len(labels)
 
 
 def _temperature(odds: Real, labels: Labels, pictures: int, worth: float) -> float:

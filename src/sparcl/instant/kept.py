@@ -58,6 +58,10 @@ class Kept:
     def of_class(self, name: str) -> NDArray[np.bool_]:
         return self.labels == self.classes.index(name) if name in self.classes else np.zeros(len(self), bool)
 
+    def photo(self, place: int) -> Photo:
+        sharpness, contrast = map(float, self.quality[place])
+        return Photo(int(self.digests[place]), self.features[place], self.jpegs[place], sharpness, contrast)
+
     # Changing it: every one of these gives a new set.
 
     def with_photos(self, name: str, photos: Iterable[Photo], denied: bool = False) -> "Kept":

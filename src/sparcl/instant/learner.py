@@ -6,6 +6,7 @@ forgetting is exact too.
 
 import contextlib
 import datetime
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,11 +17,9 @@ from numpy.typing import NDArray
 
 from sparcl.backbone import find_backbone
 from sparcl.data.source import Progress
-from sparcl.device.forgetting import worse
 from sparcl.device.gather import Gathered, Source, decode_files, listed_files, prepare_array
 from sparcl.device.held_out import digest, in_two_classes, known_elsewhere
 from sparcl.device.history import HistoryEntry
-from sparcl.device.judgement import Judgement
 from sparcl.device.learner import MAX_MINUTES, Learner, LearnResult, Silent
 from sparcl.device.learner_directory import LearnerDirectory
 from sparcl.device.model import ATTEMPTS, changing
@@ -29,10 +28,12 @@ from sparcl.device.preparation import checked_name
 from sparcl.device.session import SessionListener
 from sparcl.device.states import States
 from sparcl.errors import SparclError, UnfinishedError
+from sparcl.instant.cautions import cautions
 from sparcl.instant.deep_session import DeepRequest, DeepSession, read_request
 from sparcl.instant.features import FeatureExtractor
 from sparcl.instant.head import About
 from sparcl.instant.kept import Kept, Photo
+from sparcl.instant.photo_doctor import MAX_QUICK, in_short
 from sparcl.instant.photos import photo_of
 from sparcl.instant.predictor import backbone_of, extractor_of
 from sparcl.instant.state import InstantState, is_instant
@@ -42,6 +43,7 @@ from sparcl.wording import counted, quoted
 
 MAX_CLASSES = 10_000
 SHORTEST_MINUTES = 0.05  # of learning deeply, however long the pictures took
+DIGEST = re.compile("[0-9a-f]{16}")
 
 
 class InstantLearner(Learner):
@@ -108,7 +110,9 @@ class InstantLearner(Learner):
             else:
                 left = minutes - (time.perf_counter() - start) / 60
                 deepened = self.deepen(max(left, SHORTEST_MINUTES), listener=listener)
-        result = LearnResult(entry, tuple(gathered.skipped), tuple(self._cautions(entry)), deepened)
+        found = tuple(cautions(entry, new, self.directory))
+        advice = tuple(self._advice(self.state() if deepened else new))
+        result = LearnResult(entry, tuple(gathered.skipped), found, advice, deepened)
         if isinstance(listener, Silent):
             for caution in result.cautions:
                 listener.noted(caution)
@@ -239,19 +243,22 @@ class InstantLearner(Learner):
         """
         if (name is None) == (denied is None):
             raise SparclError("Say what the picture shows, or only what it does not show (--not CLASS).")
-        image = self._decoded(picture)
-        content = digest(image)
+        content, image = self._identified(picture)
         with self._changing() as (directory, state):
             if denied is not None and denied not in state.about.classes:
                 raise SparclError(f"{self.directory} knows no class {denied!r}. {_known(state)}")
             kept = state.kept
             was = kept.digests == np.uint64(content)
+            if image is None and not was.any():
+                raise SparclError(f"{self.directory} knows no picture {content:016x}.")
+            known = kept.photo(int(was.argmax())) if was.any() else None
             if denied is not None:
                 was &= kept.of_class(denied)
             elif name is not None:
                 _check_class(name)
             kept = kept.without(was)
-            photo = photo_of(image, self._extractor(state))
+            photo = photo_of(image, self._extractor(state)) if image is not None else known
+            assert photo is not None
             if name is not None:
                 kept = kept.with_photos(name, [photo])
                 done = f"{self.directory} knows this picture as {name!r} now."
@@ -279,7 +286,7 @@ class InstantLearner(Learner):
         is removed too."""
         if (name is None) == (picture is None):
             raise SparclError("Say what to forget: a class or a picture.")
-        content = digest(self._decoded(picture)) if picture is not None else None
+        content = self._identified(picture)[0] if picture is not None else None
         with self._changing(drop_pending=True) as (directory, state):
             if name is not None:
                 if name not in state.about.classes:
@@ -330,6 +337,15 @@ class InstantLearner(Learner):
 
     def _can_resume(self, directory: LearnerDirectory) -> bool:
         return True  # what is pending has all of its pictures in the state
+
+    def _advice(self, state: InstantState) -> list[str]:
+        """What the pictures suggest. That there are few of what was learned is a caution already."""
+        if len(state.kept) > MAX_QUICK:
+            return []
+        return in_short(state.examined(), without="few")
+
+    def _learned_digests(self) -> frozenset[int]:
+        return frozenset(map(int, self.state().kept.digests))
 
     def _check_undo(self, directory: LearnerDirectory) -> None:
         if self._read(directory.states).first == directory.states.newest():
@@ -410,18 +426,13 @@ class InstantLearner(Learner):
             after=new.judgement(),
         )
 
-    def _cautions(self, entry: HistoryEntry) -> list[str]:
-        found = []
-        names = worse(entry.before, _as_many(entry.after, entry.before)) if entry.before is not None else []
-        if names:
-            found.append(
-                f"Since these pictures came, {', '.join(names)} is recognised less well: perhaps some of them show it, "
-                f"or look like it. Take them back with: sparcl undo {quoted(self.directory)}"
-            )
-        few = [name for name, count in entry.kept.items() if count < 5]
-        if few:
-            found.append(f"There are fewer than 5 pictures of {', '.join(few)}. It works, but 20 work far better.")
-        return found
+    def _identified(self, picture: Any) -> tuple[int, NDArray[np.uint8] | None]:
+        """The digest of a picture, and the picture, unless it was named by its digest, as the report does."""
+        text = str(picture) if isinstance(picture, str | Path) else ""
+        if DIGEST.fullmatch(text) and not Path(text).exists():
+            return int(text, 16), None
+        image = self._decoded(picture)
+        return digest(image), image
 
     def _decoded(self, picture: Any) -> NDArray[np.uint8]:
         size = self.settings.pictures.size
@@ -434,13 +445,6 @@ class InstantLearner(Learner):
         if isinstance(image, SparclError):
             raise image
         return image
-
-
-def _as_many(after: Judgement, before: Judgement) -> Judgement:
-    """As if there were as many pictures as before, to compare like with like."""
-    same = {name: counts for name, counts in after.held_out.items() if name in before.held_out}
-    counts = {name: before.held_out[name][1] for name in same}
-    return Judgement({name: (round(right * counts[name] / n), counts[name]) for name, (right, n) in same.items()}, None)
 
 
 def remove_forgotten(states: States, state: InstantState) -> None:

@@ -10,7 +10,7 @@ A state in the learner's directory holds
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -23,6 +23,9 @@ from sparcl.instant.head import FORMAT, About, Head
 from sparcl.instant.kept import Kept
 from sparcl.instant.verdict import held_out
 from sparcl.tensor_files import State, Tensors
+
+if TYPE_CHECKING:
+    from sparcl.instant.photo_doctor import Examination
 
 HISTORY_KEPT = 1000
 
@@ -55,6 +58,14 @@ class InstantState:
         """By class: of pictures that were left out one at a time, how many were right."""
         right = self.head.calibration.right
         return Judgement({name: right[label] for label, name in enumerate(self.about.classes) if right[label][1]}, None)
+
+    def examined(self) -> "Examination":
+        """What is odd about its pictures (photo_doctor.py)."""
+        from sparcl.instant.photo_doctor import examine
+        from sparcl.instant.verdict import held_out
+
+        unseen = held_out(self.kept.digests, self.kept.labels) if self.upper else None
+        return examine(self.kept, self.head.calibration, unseen)
 
     def with_entry(self, entry: HistoryEntry) -> "InstantState":
         return replace(self, history=(*self.history, entry)[-HISTORY_KEPT:])

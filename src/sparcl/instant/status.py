@@ -6,12 +6,14 @@ from sparcl.checked import plain
 from sparcl.device.learner_directory import LearnerDirectory
 from sparcl.device.status import directory_bytes
 from sparcl.files import is_locked
+from sparcl.instant.photo_doctor import MAX_QUICK, in_short
 
 if TYPE_CHECKING:
     from sparcl.instant.learner import InstantLearner
 
 
-def describe(learner: "InstantLearner") -> dict[str, Any]:
+def describe(learner: "InstantLearner", at_once: bool = False) -> dict[str, Any]:
+    """`at_once`: without examining the pictures, if there are so many that it takes seconds."""
     directory = LearnerDirectory.open(learner.directory)
     state, states = learner.state(), directory.states
     numbers = states.numbers()
@@ -19,6 +21,7 @@ def describe(learner: "InstantLearner") -> dict[str, Any]:
     begun = directory.pending.begun()
     calibration, kept = state.head.calibration, state.kept
     judged = state.judgement()
+    examined = None if at_once and len(kept) > MAX_QUICK else state.examined()
     return {
         "directory": str(learner.directory),
         "learns": numbers[0] if numbers else 0,
@@ -41,6 +44,8 @@ def describe(learner: "InstantLearner") -> dict[str, Any]:
         "judged_by": "held-out pictures" if state.upper else "leaving one out",
         "calibration_error": None if calibration.error is None else 100 * calibration.error,
         "says_unknown": calibration.threshold is not None,
+        "advice": None if examined is None else in_short(examined),
+        "examination": None if examined is None else examined.to_json(kept),
         "state_bytes": states.size(numbers[0]) if numbers else 0,
         "directory_bytes": directory_bytes(learner.directory),
         "history": plain(list(state.history)),

@@ -35,13 +35,20 @@ def _columns(views: Sequence[RunView]) -> str:
 def _confusion(view: RunView) -> Markup:
     counts, names = view.run.confusion, view.run.class_names
     assert counts is not None
+    kind = element("p", f"{KINDS[view.run.confusion_kind]}, single evaluation", class_="path")
+    body = matrix(f"Confusion of {view.name}", counts, names)
+    return element("figure", run_tag(view), kind, body, mix_ups(counts, names), class_="matrix")
+
+
+def matrix(title: str, counts: NDArray[np.int64], names: Sequence[str]) -> Markup:
+    """Counts [true class, answer] as shades."""
     images = counts.sum(axis=1, keepdims=True)
     shares = np.where(images > 0, 100 * counts / np.maximum(images, 1), np.nan)
     missed = ~np.eye(len(counts), dtype=bool)
     # An error of 1% is 10% opaque, a right answer of 1% is 1%: the sign tells the shades apart.
     signed = np.where(missed, -shares, shares)
     drawn = Heatmap(
-        title=f"Confusion of {view.name}",
+        title=title,
         values=signed,
         rows=names,
         columns=names,
@@ -58,12 +65,11 @@ def _confusion(view: RunView) -> Markup:
         readout=counts,
         longest_label=20 if len(names) <= 20 else 12,
     )
-    kind = element("p", f"{KINDS[view.run.confusion_kind]}, single evaluation", class_="path")
-    body = element("div", drawn.svg(), class_="scroll", tabindex="0")
-    return element("figure", run_tag(view), kind, body, _lists(counts, names), class_="matrix")
+    return element("div", drawn.svg(), class_="scroll", tabindex="0")
 
 
-def _lists(counts: NDArray[np.int64], names: Sequence[str]) -> Markup:
+def mix_ups(counts: NDArray[np.int64], names: Sequence[str]) -> Markup:
+    """The hardest classes, and the most frequent mix-ups."""
     images, right = counts.sum(axis=1), np.diagonal(counts)
     present = np.flatnonzero(images)
     hardest = present[np.argsort(right[present] / images[present], kind="stable")][:LISTED]
