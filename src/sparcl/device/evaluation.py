@@ -119,6 +119,7 @@ class Evaluation:
         return float(np.median([answer.milliseconds for answer in self.answers]))
 
     def to_json(self) -> dict[str, Any]:
+        """All of it as plain values, with every mistake."""
         return {
             "pictures": len(self.answers),
             "accuracy": self.accuracy,
