@@ -20,6 +20,7 @@ done
 "$sparcl" learn "$shop" "$photos"/shown/[0-4]
 "$sparcl" learn "$shop" "$photos"/shown/[5-9]
 "$sparcl" predict "$shop" "$photos/test/3/00003.png" "$photos/test/7/00007.png"
+"$sparcl" report "$shop" --out runs/demo-learner.html
 
 echo
 dense=runs/demo-derpp sparse=runs/demo-sparcl-derpp-90 er=runs/demo-er
