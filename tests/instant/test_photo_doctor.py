@@ -55,7 +55,7 @@ def test_every_pair_of_a_large_set_is_compared(monkeypatch):
     classes["pears"][11] = classes["pears"][10]
     kept = kept_of(classes)
     rows = kept.features / np.linalg.norm(kept.features, axis=1, keepdims=True)
-    pairs = {(i, j) for i in range(60) for j in range(i) if rows[i] @ rows[j] >= 0.97}
+    pairs = {(i, j) for i in range(60) for j in range(i) if rows[i] @ rows[j] >= 0.92}
     assert {(one.place, one.other) for one in duplicates(kept)} == pairs and len(pairs) == 2
 
 

@@ -26,7 +26,7 @@ from sparcl.wording import listed
 AdviceKind = Literal["few", "uneven", "curve"]
 Kind = Literal["in two classes", "other class", "duplicate", "blurred", "empty"]
 
-SAME = 0.97  # cosine of features from which two pictures are nearly the same
+SAME = 0.92  # cosine of features from which two pictures are nearly the same
 SURE = 0.8  # confidence in another class from which a picture looks like it
 MIN_JUDGED = 5  # pictures of a class: fewer do not know well enough what the class looks like
 LEAST_CONTRAST = 0.03

@@ -3,11 +3,13 @@
 from sparcl.device.history import HistoryEntry
 from sparcl.figures.lines import Line, LinePlot
 from sparcl.figures.markup import element, join
+from sparcl.figures.scale import thinned
 from sparcl.instant.learning_curve import curve_text
 from sparcl.instant.page.subject import Subject
 from sparcl.report.page.parts import UNKNOWN, Section, grid, note, percent, plot, table
 
 MAX_SESSIONS = 200
+MAX_TICKS = 12
 
 
 def section(subject: Subject) -> Section:
@@ -35,7 +37,9 @@ def section(subject: Subject) -> Section:
     judged = [entry for entry in history if entry.after.accuracy is not None]
     if len(judged) > 1:
         sessions = Line("all classes", [entry.number for entry in judged], [entry.after.accuracy for entry in judged])
-        figure = LinePlot("After each learning session", "session", "accuracy, %", [sessions], unit="%")
+        marked = [judged[place].number for place in thinned(len(judged), MAX_TICKS)]
+        ticks = [(number, str(number)) for number in marked]
+        figure = LinePlot("After each learning session", "session", "accuracy, %", [sessions], "%", x_ticks=ticks)
         plots.append(plot(figure, "More classes are harder to tell apart, so accuracy may fall as classes are added."))
     rows = [_row(entry) for entry in history[-MAX_SESSIONS:]]
     headings = ["session", "when (UTC)", "pictures", "seconds", "classes", "accuracy"]
