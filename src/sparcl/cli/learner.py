@@ -354,8 +354,8 @@ def _show(learned: LearnResult) -> None:
         console.print("No picture could be held out, so how good it is cannot be said.")
     else:
         known = sum(count for _, count in after.held_out.values())
-        seen = "each judged by all the others" if at_once else "it was not trained on"
-        console.print(f"Accuracy on {counted(known, 'picture')} {seen}: {after.accuracy:.1f}%.")
+        seen = ", each judged by all the others" if at_once else " it was not trained on"
+        console.print(f"Accuracy on {counted(known, 'picture')}{seen}: {after.accuracy:.1f}%.")
     if after.accuracy is not None and before is not None and before.accuracy is not None:
         same = after.of(list(before.held_out)).accuracy
         console.print(f"On the classes known before: {before.accuracy:.1f}% before, {same:.1f}% now.")

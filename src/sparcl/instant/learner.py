@@ -95,8 +95,8 @@ class InstantLearner(Learner):
             thinned = kept.thinned(self.settings.keep)
             if len(thinned) < len(kept):
                 listener.noted(
-                    f"Of each class {self.settings.keep:,} pictures are kept and learned from "
-                    f"(set with keep); {counted(len(kept) - len(thinned), 'picture')} left out."
+                    f"At most {self.settings.keep:,} pictures of each class are kept and learned from (setting keep); "
+                    f"{counted(len(kept) - len(thinned), 'picture')} left out."
                 )
             new = state.changed(thinned, self.settings.unknown)
             entry = self._entry(state, new, added, time.perf_counter() - start, len(gathered.skipped))
@@ -230,7 +230,7 @@ class InstantLearner(Learner):
         )
         for given, was, count in known_elsewhere(digests, labels, state.kept.digests[learned], known):
             listener.noted(
-                f"{counted(count, 'picture')} given as {all_names[given]!r}, and known as {all_names[was]!r} already: "
+                f"{counted(count, 'picture')} given as {all_names[given]!r}, but already known as {all_names[was]!r}: "
                 f"only one can be right. Say which with: sparcl correct {quoted(self.directory)} PICTURE CLASS"
             )
 
@@ -298,8 +298,8 @@ class InstantLearner(Learner):
                 gone = state.kept.digests == np.uint64(content)
                 if not gone.any():
                     raise SparclError(
-                        f"{self.directory} does not know this picture. It is recognised by its content: "
-                        "give the very file that was learned."
+                        f"{self.directory} does not know this picture. Pictures are recognised by their content: "
+                        "give the same file that was learned."
                     )
             number = directory.states.newest() + 1
             new = state.changed(state.kept.without(gone), self.settings.unknown, first=number)
