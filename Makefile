@@ -25,7 +25,7 @@ demo: setup
 	sh examples/demo.sh $(BIN)/sparcl
 
 test: setup
-	$(LIMITED) --signal=INT 18m $(BIN)/python -m pytest --numprocesses auto
+	$(LIMITED) --signal=INT 30m $(BIN)/python -m pytest --numprocesses auto
 
 lint: setup
 	$(BIN)/ruff check .
