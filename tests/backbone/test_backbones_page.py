@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sparcl.backbone import DEFAULT_BACKBONE, find_backbone, import_backbone
+from sparcl.backbone import DEFAULT_BACKBONE, find_backbone
+from sparcl.backbone.importing import import_backbone
 
 PAGE = (Path(__file__).parents[2] / "docs" / "backbones.md").read_text()
 

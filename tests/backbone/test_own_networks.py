@@ -7,7 +7,8 @@ from known_networks import EfficientNetLite0, MobileNetV2, SqueezeNet11, Vgg11Bn
 from safetensors.torch import save_file
 
 import sparcl
-from sparcl.backbone import find_backbone, import_backbone
+from sparcl.backbone import find_backbone
+from sparcl.backbone.importing import import_backbone
 from sparcl.errors import SparclError
 from sparcl.graph import build_model
 from sparcl.network.native import NativeNetwork

@@ -109,7 +109,7 @@ def with_defaults(values: Values) -> Values:
     foreign += [f"pictures.{name}" for name in values.get("pictures", {}) if name != "size"]
     if foreign:
         raise SparclError(
-            f"{foreign[0]} is a setting of learners that learn from scratch. Leave it out, or add --backbone none."
+            f"{foreign[0]} is a setting of learners that learn from scratch. Leave it out, or set backbone = none."
         )
     from sparcl.backbone import find_backbone
 

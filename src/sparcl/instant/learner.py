@@ -242,7 +242,7 @@ class InstantLearner(Learner):
         Whatever it was learned as before, it is not any more.
         """
         if (name is None) == (denied is None):
-            raise SparclError("Say what the picture shows, or only what it does not show (--not CLASS).")
+            raise SparclError("Say what the picture shows, or only what it does not show.")
         content, image = self._identified(picture)
         with self._changing() as (directory, state):
             if denied is not None and denied not in state.about.classes:
