@@ -36,8 +36,8 @@ echo "And Experience Replay, dense:"
 "$sparcl" run digits/er $smooth --out "$er" --quiet
 
 echo
-echo "SparCL updates a tenth of the weights and has a few hundred steps here, far fewer than it needs to find its masks:"
-echo "it ends behind the dense method. docs/results.md has streams that are long enough."
+echo "SparCL trains a tenth of the weights, and on a stream of only a few hundred steps it ends behind the dense methods;"
+echo "docs/results.md has longer ones."
 "$sparcl" compare "$dense" "$sparse" "$er"
 "$sparcl" report "$dense" "$sparse" "$er" --out runs/demo-report.html
 echo "Open it in a browser; while a run goes on, \`sparcl watch runs\` shows the same page live."
