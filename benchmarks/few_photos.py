@@ -145,9 +145,7 @@ def judged(learner: Learner, draw: Draw) -> dict[str, Any]:
             known_scores.append(answer.familiarity)
             calls.append(answer.milliseconds)
     found = {"accuracy": 100 * statistics.mean(right), "milliseconds": statistics.median(calls)}
-    confidences = np.stack([sure, 1 - np.array(sure)], axis=1)
-    confidences[:, 1] = 0  # only the likeliest counts
-    found["calibration_error"] = 100 * calibration_error(confidences, np.where(right, 0, 1))
+    found["calibration_error"] = 100 * calibration_error(np.array(sure), np.array(right))
     if known_scores[0] is not None:
         strange = learner.predict([str(file) for file in draw.strange])
         found["known_called_unknown"] = 100 * statistics.mean(unknown)
