@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from benchmarks.predict_cold import measured
 from benchmarks.publish import parsed, parser, publish
 from sparcl.device.learner import Learner
-from sparcl.instant.calibration import calibration_error
+from sparcl.device.reliability import calibration_error
 
 CLASSES = 10
 MOST_PHOTOS = 100  # of each class, to learn from
